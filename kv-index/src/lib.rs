@@ -1,1 +1,6 @@
-//! x
+//! The chain index.
+#![forbid(unsafe_code)]
+
+mod words;
+
+pub use words::BlockName;
