@@ -1,3 +1,11 @@
-//! x
+//! One event model for every engine's wire.
+#![forbid(unsafe_code)]
 
 pub mod engine_hash;
+pub mod event;
+pub mod limits;
+pub mod loss;
+pub mod wire;
+
+pub use event::{Batch, Cleared, EngineHash, Event, ExtraKey, Layout, Removed, Stored, Tokens};
+pub use loss::{Loss, Losses};

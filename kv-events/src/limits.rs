@@ -1,0 +1,16 @@
+//! Every bound of this crate, with its reason.
+
+/// Longest payload that is decoded, in bytes. A vLLM step of 8,192 tokens is some 50 kB; 64 MiB is a thousand of them.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// Deepest nesting of arrays and maps that a decoder follows. A batch needs 6 (batch, events, event, extra keys, block's keys, item).
+pub const DEPTH_MAX: usize = 16;
+
+/// Most events in one batch. A step removes at most a pool's blocks, one event each; the largest pools hold a few hundred thousand.
+pub const EVENTS_MAX: usize = 1 << 20;
+
+/// Longest byte-string hash kept, in bytes. SHA-512 has 64; today's engines send at most 32.
+pub const DIGEST_BYTES_MAX: usize = 64;
+
+/// Longest text kept of a field, in bytes: names of adapters, salts and media. A longer one makes its field unreadable.
+pub const TEXT_BYTES_MAX: usize = 4096;
