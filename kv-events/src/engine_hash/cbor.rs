@@ -79,10 +79,7 @@ impl Encoder {
     }
 
     /// Major type and argument, in the fewest bytes.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "each arm's range fits its width"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "each arm's range fits its width")]
     fn head(&mut self, major: u8, argument: u64) {
         match argument {
             0..=23 => self.0.push(major | argument as u8),
@@ -121,10 +118,7 @@ mod tests {
 
     #[track_caller]
     fn check(value: &Value<'_>, hex: &str) {
-        let encoded: String = encode(value)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let encoded: String = encode(value).iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(encoded, hex);
     }
 
@@ -146,10 +140,7 @@ mod tests {
 
     #[test]
     fn bignums_only_past_64_bits() {
-        check(
-            &Value::Big(&[1, 0, 0, 0, 0, 0, 0, 0, 0]),
-            "c249010000000000000000",
-        );
+        check(&Value::Big(&[1, 0, 0, 0, 0, 0, 0, 0, 0]), "c249010000000000000000");
         check(&Value::Big(&[0, 0, 0, 1, 0]), "190100");
         check(&Value::Big(&[]), "00");
     }
@@ -167,10 +158,7 @@ mod tests {
     #[test]
     fn widths_change_at_their_limits() {
         let tokens = [255, 256, 65_535, 65_536, u32::MAX];
-        check(
-            &Value::Tokens(&tokens),
-            "8518ff19010019ffff1a000100001affffffff",
-        );
+        check(&Value::Tokens(&tokens), "8518ff19010019ffff1a000100001affffffff");
         assert_eq!(encode(&Value::Bytes(&[0; 24]))[..2], [0x58, 24]);
     }
 

@@ -20,9 +20,7 @@ impl Hasher {
         let mut state = seed;
         let mut next = || u64::from(lcg(&mut state));
         let mut key = || (0..8).fold(0, |key, byte| key | next() << (8 * byte));
-        Self {
-            keys: [key(), key()],
-        }
+        Self { keys: [key(), key()] }
     }
 
     pub(super) fn hash(&self, value: &Value<'_>) -> i64 {
@@ -44,9 +42,7 @@ impl Hasher {
         let chars = || text.chars().map(u32::from);
         let run: Vec<u8> = match chars().max().unwrap_or(0) {
             0..=0xff => chars().map(|c| c.to_le_bytes()[0]).collect(),
-            0x100..=0xffff => chars()
-                .flat_map(|c| [c.to_le_bytes()[0], c.to_le_bytes()[1]])
-                .collect(),
+            0x100..=0xffff => chars().flat_map(|c| [c.to_le_bytes()[0], c.to_le_bytes()[1]]).collect(),
             _ => chars().flat_map(u32::to_le_bytes).collect(),
         };
         self.hash_run(&run)
@@ -74,11 +70,7 @@ fn hash_tuple(items: impl ExactSizeIterator<Item = i64>) -> i64 {
         sum.wrapping_add(lane).rotate_left(31).wrapping_mul(PRIME_1)
     });
     let hash = sum.wrapping_add(len ^ PRIME_5 ^ LENGTH_MIX);
-    if hash == u64::MAX {
-        MINUS_ONE_TUPLE
-    } else {
-        hash.cast_signed()
-    }
+    if hash == u64::MAX { MINUS_ONE_TUPLE } else { hash.cast_signed() }
 }
 
 fn hash_int(magnitude: u64, negative: bool) -> i64 {
@@ -109,9 +101,7 @@ fn lcg(state: &mut u32) -> u8 {
 fn siphash13(keys: [u64; 2], run: &[u8]) -> u64 {
     let mut state = SipState::new(keys);
     let (words, rest) = run.as_chunks::<8>();
-    words
-        .iter()
-        .for_each(|word| state.absorb(u64::from_le_bytes(*word)));
+    words.iter().for_each(|word| state.absorb(u64::from_le_bytes(*word)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     last[7] = run.len().to_le_bytes()[0];
@@ -167,12 +157,7 @@ const LENGTH_MIX: u64 = 3_527_539;
 const MINUS_ONE_TUPLE: i64 = 1_546_275_796;
 
 /// "somepseudorandomlygeneratedbytes", the initial state that `SipHash`'s paper fixes.
-const SIP_INIT: [u64; 4] = [
-    0x736f_6d65_7073_6575,
-    0x646f_7261_6e64_6f6d,
-    0x6c79_6765_6e65_7261,
-    0x7465_6462_7974_6573,
-];
+const SIP_INIT: [u64; 4] = [0x736f_6d65_7073_6575, 0x646f_7261_6e64_6f6d, 0x6c79_6765_6e65_7261, 0x7465_6462_7974_6573];
 
 #[cfg(test)]
 mod tests {
@@ -181,15 +166,7 @@ mod tests {
     /// Expected hashes are CPython 3.11's on x86-64, where only `hash(None)` differs from later releases.
     #[test]
     fn texts_under_python_hash_seed() {
-        let texts = [
-            "0",
-            "tenant-A",
-            "\u{e9}",
-            "\u{6c34}",
-            "\u{1f980}ab",
-            "abcdefgh",
-            "",
-        ];
+        let texts = ["0", "tenant-A", "\u{e9}", "\u{6c34}", "\u{1f980}ab", "abcdefgh", ""];
         let zero = [
             5_313_149_338_359_954_478,
             -5_729_137_973_622_320_762,
@@ -208,14 +185,8 @@ mod tests {
             -5_457_871_895_989_710_762,
             0,
         ];
-        assert_eq!(
-            texts.map(|text| Hasher::new(0).hash(&Value::Text(text))),
-            zero
-        );
-        assert_eq!(
-            texts.map(|text| Hasher::new(42).hash(&Value::Literal(text))),
-            forty_two
-        );
+        assert_eq!(texts.map(|text| Hasher::new(0).hash(&Value::Text(text))), zero);
+        assert_eq!(texts.map(|text| Hasher::new(42).hash(&Value::Literal(text))), forty_two);
         let greatest = Hasher::new(u32::MAX).hash(&Value::Text("0"));
         assert_eq!(greatest, -7_823_853_590_095_853_671);
     }
@@ -223,10 +194,7 @@ mod tests {
     #[test]
     fn bytes_share_the_text_hash() {
         let hasher = Hasher::new(0);
-        assert_eq!(
-            hasher.hash(&Value::Bytes(b"abc")),
-            -4_594_863_902_769_663_758
-        );
+        assert_eq!(hasher.hash(&Value::Bytes(b"abc")), -4_594_863_902_769_663_758);
         let long = hasher.hash(&Value::Bytes(b"0123456789abcdef0"));
         assert_eq!(long, -632_549_798_855_044_568);
     }

@@ -17,9 +17,7 @@ impl KeySpace {
     pub fn new(hash_seed: &str, model: &str) -> Self {
         let seed = fnv1a(hash_seed.as_bytes());
         let value = Value::Tuple(vec![Value::Word(seed), Value::None, Value::Text(model)]);
-        Self {
-            root: fnv1a(&cbor::encode(&value)),
-        }
+        Self { root: fnv1a(&cbor::encode(&value)) }
     }
 
     /// The key of a full block behind `parent`. No parent, and the parent zero, are the root. `images` are the hashes

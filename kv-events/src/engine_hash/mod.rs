@@ -44,9 +44,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Unverifiable {
     /// Pickle writes an object that it meets again as a reference, and two equal texts may or may not be one object.
-    #[error(
-        "text {text:?} occurs twice in the extra keys: whether the engine pickles it twice depends on its memory"
-    )]
+    #[error("text {text:?} occurs twice in the extra keys: whether the engine pickles it twice depends on its memory")]
     RepeatedText {
         /// The text that occurs more than once.
         text: String,

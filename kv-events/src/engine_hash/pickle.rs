@@ -9,10 +9,7 @@ use super::value::{Value, small};
 
 /// The bytes that `pickle.dumps(value, protocol=5)` returns.
 pub(super) fn encode(value: &Value<'_>) -> Result<Vec<u8>, Unverifiable> {
-    let mut pickler = Pickler {
-        body: Vec::new(),
-        memo: Vec::new(),
-    };
+    let mut pickler = Pickler { body: Vec::new(), memo: Vec::new() };
     pickler.save(value)?;
     pickler.body.push(STOP);
     frame(&pickler.body)
@@ -69,17 +66,14 @@ impl<'a> Pickler<'a> {
         for item in items {
             save(self, item)?;
         }
-        self.body
-            .push(TUPLES.get(items.len() - 1).copied().unwrap_or(TUPLE));
+        self.body.push(TUPLES.get(items.len() - 1).copied().unwrap_or(TUPLE));
         self.memoize(Memo::Single);
         Ok(())
     }
 
     fn save_text(&mut self, text: &'a str) -> Result<(), Unverifiable> {
         if self.memo.iter().any(|memo| memo.text() == Some(text)) {
-            return Err(Unverifiable::RepeatedText {
-                text: text.to_owned(),
-            });
+            return Err(Unverifiable::RepeatedText { text: text.to_owned() });
         }
         self.save_run(SHORT_BINUNICODE, BINUNICODE, text.as_bytes());
         self.memoize(Memo::Text(text));
@@ -94,9 +88,7 @@ impl<'a> Pickler<'a> {
             return Ok(());
         };
         if let Memo::Text(text) = self.memo[number] {
-            return Err(Unverifiable::RepeatedText {
-                text: text.to_owned(),
-            });
+            return Err(Unverifiable::RepeatedText { text: text.to_owned() });
         }
         self.save_reference(number);
         Ok(())
@@ -145,10 +137,7 @@ impl<'a> Pickler<'a> {
         while len > 1 && redundant(&little[len - 2..len]) {
             len -= 1;
         }
-        debug_assert!(
-            len <= 33,
-            "the longest integer here is a SHA-256 digest with its sign"
-        );
+        debug_assert!(len <= 33, "the longest integer here is a SHA-256 digest with its sign");
         self.body.extend([LONG1, len.to_le_bytes()[0]]);
         self.body.extend_from_slice(&little[..len]);
     }
@@ -189,10 +178,7 @@ impl<'a> Memo<'a> {
 fn frame(body: &[u8]) -> Result<Vec<u8>, Unverifiable> {
     let len = body.len();
     if len > FRAME_MAX {
-        return Err(Unverifiable::PickleTooLong {
-            len,
-            max: FRAME_MAX,
-        });
+        return Err(Unverifiable::PickleTooLong { len, max: FRAME_MAX });
     }
     let mut out = vec![PROTO, 5];
     if len >= FRAME_MIN {
@@ -245,16 +231,7 @@ mod tests {
 
     #[test]
     fn integers_take_the_shortest_opcode() {
-        let tokens = [
-            1,
-            255,
-            256,
-            65_535,
-            65_536,
-            0x7fff_ffff,
-            0x8000_0000,
-            u32::MAX,
-        ];
+        let tokens = [1, 255, 256, 65_535, 65_536, 0x7fff_ffff, 0x8000_0000, u32::MAX];
         let body = "284b014bff4d00014dffff4a000001004affffff7f8a0500000080008a05ffffffff0074942e";
         check(&Value::Tokens(&tokens), body);
         for (int, hex) in [
@@ -264,10 +241,7 @@ mod tests {
             (i64::from(i32::MIN) - 1, "8a05ffffff7fff"),
             (i64::MIN, "8a080000000000000080"),
         ] {
-            check(
-                &Value::Tuple(vec![Value::Int(int)]),
-                &format!("{hex}85942e"),
-            );
+            check(&Value::Tuple(vec![Value::Int(int)]), &format!("{hex}85942e"));
         }
         let word = Value::Tuple(vec![Value::Word(u64::MAX)]);
         check(&word, "8a09ffffffffffffffff0085942e");
@@ -278,15 +252,9 @@ mod tests {
         let mut high = [0; 32];
         high[0] = 0x80;
         let zeros = "00".repeat(31);
-        check(
-            &Value::Tuple(vec![Value::Big(&high)]),
-            &format!("8a21{zeros}800085942e"),
-        );
+        check(&Value::Tuple(vec![Value::Big(&high)]), &format!("8a21{zeros}800085942e"));
         let carry = [1, 0, 0, 0, 0, 0, 0, 0, 0];
-        check(
-            &Value::Tuple(vec![Value::Big(&carry)]),
-            "8a0900000000000000000185942e",
-        );
+        check(&Value::Tuple(vec![Value::Big(&carry)]), "8a0900000000000000000185942e");
         check(&Value::Tuple(vec![Value::Big(&[0, 1, 0])]), "4d000185942e");
     }
 
@@ -295,10 +263,7 @@ mod tests {
         check(&Value::Tokens(&[7]), "4b0785942e");
         check(&Value::Tokens(&[7, 8]), "4b074b0886942e");
         check(&Value::Tokens(&[7, 8, 9]), "4b074b084b0987942e");
-        check(
-            &Value::Tuple(vec![Value::Tokens(&[]), Value::None]),
-            "294e86942e",
-        );
+        check(&Value::Tuple(vec![Value::Tokens(&[]), Value::None]), "294e86942e");
     }
 
     #[test]
@@ -306,10 +271,7 @@ mod tests {
         let long = "\u{e9}".repeat(130);
         let body = format!("5804010000{}85942e", "c3a9".repeat(130) + "94");
         check(&Value::Tuple(vec![Value::Text(&long)]), &body);
-        check(
-            &Value::Tuple(vec![Value::Text("\u{6c34}")]),
-            "8c03e6b0b49485942e",
-        );
+        check(&Value::Tuple(vec![Value::Text("\u{6c34}")]), "8c03e6b0b49485942e");
     }
 
     #[test]
@@ -320,44 +282,24 @@ mod tests {
 
     #[test]
     fn a_repeated_tag_is_a_reference() {
-        let item = |id, offset| {
-            Value::Tuple(vec![
-                Value::Literal("mm"),
-                Value::Text(id),
-                Value::Int(offset),
-            ])
-        };
+        let item = |id, offset| Value::Tuple(vec![Value::Literal("mm"), Value::Text(id), Value::Int(offset)]);
         let body = "8c026d6d948c04696d6730944af5ffffff879468008c04696d6731944b09879486942e";
-        check(
-            &Value::Tuple(vec![item("img0", -11), item("img1", 9)]),
-            body,
-        );
+        check(&Value::Tuple(vec![item("img0", -11), item("img1", 9)]), body);
     }
 
     #[test]
     fn an_equal_text_is_refused() {
         let twice = Value::Tuple(vec![Value::Text("img"), Value::Text("img")]);
-        let refused = Unverifiable::RepeatedText {
-            text: "img".to_owned(),
-        };
+        let refused = Unverifiable::RepeatedText { text: "img".to_owned() };
         assert_eq!(encode(&twice), Err(refused));
         let like_a_tag = Value::Tuple(vec![Value::Text("mm"), Value::Literal("mm")]);
-        assert!(matches!(
-            encode(&like_a_tag),
-            Err(Unverifiable::RepeatedText { .. })
-        ));
+        assert!(matches!(encode(&like_a_tag), Err(Unverifiable::RepeatedText { .. })));
     }
 
     #[test]
     fn bodies_past_one_frame_are_refused() {
         let long = vec![0; FRAME_MAX];
         let refused = encode(&Value::Bytes(&long)).unwrap_err();
-        assert_eq!(
-            refused,
-            Unverifiable::PickleTooLong {
-                len: FRAME_MAX + 7,
-                max: FRAME_MAX
-            }
-        );
+        assert_eq!(refused, Unverifiable::PickleTooLong { len: FRAME_MAX + 7, max: FRAME_MAX });
     }
 }

@@ -37,9 +37,7 @@ impl Chain {
     /// or with the empty one, the root is the plain one of every release.
     pub fn root(salt: Option<&str>) -> Self {
         let salt = salt.filter(|salt| !salt.is_empty());
-        Self {
-            prior: salt.map(salt_digest),
-        }
+        Self { prior: salt.map(salt_digest) }
     }
 
     /// Continues behind a page whose digest is known.
@@ -53,9 +51,7 @@ impl Chain {
         if let Some(Digest(prior)) = self.prior {
             hash.update(prior);
         }
-        tokens
-            .iter()
-            .for_each(|token| hash.update(token.to_le_bytes()));
+        tokens.iter().for_each(|token| hash.update(token.to_le_bytes()));
         let digest = Digest(hash.finalize().into());
         self.prior = Some(digest);
         digest
@@ -145,10 +141,7 @@ mod tests {
 
     #[test]
     fn absent_and_empty_namespace_parts_differ() {
-        assert_ne!(
-            Namespace::new(Some(""), None),
-            Namespace::new(None, Some(""))
-        );
+        assert_ne!(Namespace::new(Some(""), None), Namespace::new(None, Some("")));
         assert_ne!(Namespace::new(None, None), Namespace::new(Some(""), None));
     }
 }

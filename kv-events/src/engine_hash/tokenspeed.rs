@@ -13,9 +13,7 @@ pub fn block(parent: Option<u64>, tokens: &[u32]) -> u64 {
         hash.update(&word.to_le_bytes());
     }
     hash.update(&(tokens.len() as u64).to_le_bytes());
-    tokens
-        .iter()
-        .for_each(|token| hash.update(&token.to_le_bytes()));
+    tokens.iter().for_each(|token| hash.update(&token.to_le_bytes()));
     hash.finish()
 }
 

@@ -10,12 +10,8 @@
 pub fn block(parent: Option<u64>, tokens: &[u32], lora_id: Option<u64>) -> u64 {
     let parent = parent.unwrap_or(0).wrapping_mul(MIX_1);
     let seed = tokens.len() as u64 ^ parent;
-    let hash = tokens
-        .iter()
-        .fold(seed, |hash, &token| fold_token(hash, token));
-    lora_id.map_or(hash, |id| {
-        combine(hash, mix_word(id).wrapping_add(u64::from(GOLDEN)))
-    })
+    let hash = tokens.iter().fold(seed, |hash, &token| fold_token(hash, token));
+    lora_id.map_or(hash, |id| combine(hash, mix_word(id).wrapping_add(u64::from(GOLDEN))))
 }
 
 /// The sum with the golden ratio wraps at 32 bits: both operands are `unsigned int` in the engine.

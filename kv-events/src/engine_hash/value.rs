@@ -24,7 +24,5 @@ pub(super) fn small(big_endian: &[u8]) -> Result<u64, &[u8]> {
     if digits.len() > size_of::<u64>() {
         return Err(digits);
     }
-    Ok(digits
-        .iter()
-        .fold(0, |word, &byte| word << 8 | u64::from(byte)))
+    Ok(digits.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)))
 }

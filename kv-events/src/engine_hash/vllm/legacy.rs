@@ -27,10 +27,7 @@ impl Builtin {
     /// 0.9: the root is the SHA-256 of the seed's pickle, as an integer.
     pub fn v0_9(python_hash_seed: u32) -> Result<Self, Unverifiable> {
         let root = Root::Digest(sha256_root(&python_hash_seed.to_string())?);
-        Ok(Self {
-            hasher: Hasher::new(python_hash_seed),
-            root,
-        })
+        Ok(Self { hasher: Hasher::new(python_hash_seed), root })
     }
 
     /// 0.10: the root is the hash of the seed's text.
@@ -59,9 +56,7 @@ pub struct Sha256Cbor64 {
 impl Sha256Cbor64 {
     /// Under PYTHONHASHSEED=`seed`; without one the engine's root is random.
     pub fn new(seed: &str) -> Self {
-        Self {
-            root: low_word(&Value::Text(seed)),
-        }
+        Self { root: low_word(&Value::Text(seed)) }
     }
 
     /// The hash of a block behind `parent`, or of a first block.
@@ -82,11 +77,7 @@ pub fn sha256_block(parent: &[u8; 32], block: &Block<'_>) -> Result<[u8; 32], Un
 }
 
 fn key<'a>(parent: Value<'a>, block: &Block<'a>) -> Result<Value<'a>, Unverifiable> {
-    Ok(Value::Tuple(vec![
-        parent,
-        Value::Tokens(block.tokens),
-        block.extra()?,
-    ]))
+    Ok(Value::Tuple(vec![parent, Value::Tokens(block.tokens), block.extra()?]))
 }
 
 fn low_word(value: &Value<'_>) -> u64 {

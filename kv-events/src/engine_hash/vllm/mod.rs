@@ -46,11 +46,7 @@ impl Algorithm {
     /// is missing; then nothing can be said about the engine's hash.
     pub fn block(self, parent: &Digest, block: &Block<'_>) -> Result<Digest, Unverifiable> {
         let extra = block.extra()?;
-        self.hash(&Value::Tuple(vec![
-            Value::Bytes(parent.as_bytes()),
-            Value::Tokens(block.tokens),
-            extra,
-        ]))
+        self.hash(&Value::Tuple(vec![Value::Bytes(parent.as_bytes()), Value::Tokens(block.tokens), extra]))
     }
 
     fn hash(self, value: &Value<'_>) -> Result<Digest, Unverifiable> {
@@ -113,12 +109,7 @@ pub struct Block<'a> {
 impl<'a> Block<'a> {
     /// A block of nothing but tokens.
     pub fn of(tokens: &'a [u32]) -> Self {
-        Self {
-            tokens,
-            keys: &[],
-            form: KeyForm::Tagged,
-            lookahead: &[],
-        }
+        Self { tokens, keys: &[], form: KeyForm::Tagged, lookahead: &[] }
     }
 
     fn extra(&self) -> Result<Value<'a>, Unverifiable> {
@@ -168,9 +159,7 @@ impl<'a> ExtraKey<'a> {
     fn value(&self, form: KeyForm) -> Result<Value<'a>, Unverifiable> {
         let parts = self.parts(form)?;
         Ok(match (form, self.tag()) {
-            (KeyForm::Tagged, Some(tag)) => {
-                Value::Tuple([Value::Literal(tag)].into_iter().chain(parts).collect())
-            }
+            (KeyForm::Tagged, Some(tag)) => Value::Tuple([Value::Literal(tag)].into_iter().chain(parts).collect()),
             _ => single_or_tuple(parts),
         })
     }
@@ -179,9 +168,7 @@ impl<'a> ExtraKey<'a> {
         Ok(match *self {
             Self::LoraId(id) => vec![Value::Int(id)],
             Self::Lora { name, path } if form == KeyForm::Tagged => {
-                let unknown = || Unverifiable::LoraPathUnknown {
-                    name: name.to_owned(),
-                };
+                let unknown = || Unverifiable::LoraPathUnknown { name: name.to_owned() };
                 vec![Value::Text(name), Value::Text(path.ok_or_else(unknown)?)]
             }
             Self::Lora { name, .. } => vec![Value::Text(name)],
@@ -216,11 +203,7 @@ pub enum KeyForm {
 }
 
 fn single_or_tuple(mut parts: Vec<Value<'_>>) -> Value<'_> {
-    if parts.len() == 1 {
-        parts.remove(0)
-    } else {
-        Value::Tuple(parts)
-    }
+    if parts.len() == 1 { parts.remove(0) } else { Value::Tuple(parts) }
 }
 
 /// What 0.29.0 and later hash into the root when PYTHONHASHSEED is not set, for the SHA-256 algorithms.
@@ -234,32 +217,18 @@ mod tests {
     fn a_lora_without_its_path_cannot_be_checked() {
         let algorithm = Algorithm::Sha256Cbor;
         let root = algorithm.root("0").unwrap();
-        let keys = [ExtraKey::Lora {
-            name: "sql",
-            path: None,
-        }];
-        let tagged = Block {
-            keys: &keys,
-            ..Block::of(&[1])
-        };
-        let unknown = Unverifiable::LoraPathUnknown {
-            name: "sql".to_owned(),
-        };
+        let keys = [ExtraKey::Lora { name: "sql", path: None }];
+        let tagged = Block { keys: &keys, ..Block::of(&[1]) };
+        let unknown = Unverifiable::LoraPathUnknown { name: "sql".to_owned() };
         assert_eq!(algorithm.block(&root, &tagged), Err(unknown));
-        let untagged = Block {
-            form: KeyForm::IdAndOffset,
-            ..tagged
-        };
+        let untagged = Block { form: KeyForm::IdAndOffset, ..tagged };
         assert!(algorithm.block(&root, &untagged).is_ok());
     }
 
     #[test]
     fn one_image_twice_in_a_block_is_refused_by_pickle_only() {
         let keys = [3, 9].map(|offset| ExtraKey::Multimodal { id: "img", offset });
-        let block = Block {
-            keys: &keys,
-            ..Block::of(&[1])
-        };
+        let block = Block { keys: &keys, ..Block::of(&[1]) };
         let cbor = Algorithm::Sha256Cbor;
         assert!(cbor.block(&cbor.root("0").unwrap(), &block).is_ok());
         let pickle = Algorithm::Sha256;
