@@ -69,7 +69,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from_digit(digit.into(), 16).unwrap()).collect()
 }
 
 fn unhex(text: &str) -> Vec<u8> {

@@ -21,8 +21,7 @@ impl Encoder {
             Value::Word(word) => self.word(*word),
             Value::Big(magnitude) => self.big(magnitude),
             Value::Bytes(bytes) => self.run(BYTES, bytes),
-            Value::Text(text) => self.text(text),
-            Value::Literal(text) => self.text(text),
+            Value::Text(text) | Value::Literal(text) => self.text(text),
             Value::Tokens(tokens) => {
                 self.array(tokens.len());
                 tokens.iter().for_each(|&token| self.word(token.into()));
@@ -67,7 +66,7 @@ impl Encoder {
         match small(magnitude) {
             Ok(word) => self.word(word),
             Err(digits) => {
-                self.0.push(TAG | BIGNUM);
+                self.0.push(TAG + BIGNUM);
                 self.run(BYTES, digits);
             }
         }
@@ -82,18 +81,18 @@ impl Encoder {
     #[expect(clippy::cast_possible_truncation, reason = "each arm's range fits its width")]
     fn head(&mut self, major: u8, argument: u64) {
         match argument {
-            0..=23 => self.0.push(major | argument as u8),
-            24..=0xff => self.0.extend([major | 24, argument as u8]),
+            0..=23 => self.0.push(major + argument as u8),
+            24..=0xff => self.0.extend([major + 24, argument as u8]),
             0x100..=0xffff => {
-                self.0.push(major | 25);
+                self.0.push(major + 25);
                 self.0.extend((argument as u16).to_be_bytes());
             }
             0x1_0000..=0xffff_ffff => {
-                self.0.push(major | 26);
+                self.0.push(major + 26);
                 self.0.extend((argument as u32).to_be_bytes());
             }
             _ => {
-                self.0.push(major | 27);
+                self.0.push(major + 27);
                 self.0.extend(argument.to_be_bytes());
             }
         }
@@ -114,12 +113,12 @@ const NULL: u8 = 0xf6;
 
 #[cfg(test)]
 mod tests {
+    use super::super::to_hex;
     use super::*;
 
     #[track_caller]
     fn check(value: &Value<'_>, hex: &str) {
-        let encoded: String = encode(value).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(encoded, hex);
+        assert_eq!(to_hex(&encode(value)), hex);
     }
 
     #[test]

@@ -30,8 +30,7 @@ impl Hasher {
             Value::Word(word) => hash_int(*word, false),
             Value::Big(magnitude) => hash_big(magnitude),
             Value::Bytes(bytes) => self.hash_run(bytes),
-            Value::Text(text) => self.hash_text(text),
-            Value::Literal(text) => self.hash_text(text),
+            Value::Text(text) | Value::Literal(text) => self.hash_text(text),
             Value::Tokens(tokens) => token_tuple(tokens),
             Value::Tuple(items) => hash_tuple(items.iter().map(|item| self.hash(item))),
         }
@@ -91,7 +90,7 @@ fn not_minus_one(hash: i64) -> i64 {
     if hash == -1 { -2 } else { hash }
 }
 
-/// One byte of the generator that stretches PYTHONHASHSEED (`lcg_urandom` of Python/bootstrap_hash.c).
+/// One byte of the generator that stretches PYTHONHASHSEED (`lcg_urandom` of `Python/bootstrap_hash.c`).
 fn lcg(state: &mut u32) -> u8 {
     *state = state.wrapping_mul(214_013).wrapping_add(2_531_011);
     state.to_le_bytes()[2]
@@ -143,7 +142,7 @@ impl SipState {
     }
 }
 
-/// `hash(None)`, from `none_hash` of Objects/object.c.
+/// `hash(None)`, from `none_hash` of `Objects/object.c`.
 const NONE: i64 = 0xfca8_6420;
 /// The Mersenne prime 2^61 - 1 (`_PyHASH_MODULUS`).
 const MODULUS: u64 = (1 << 61) - 1;

@@ -64,3 +64,9 @@ pub enum Unverifiable {
         max: usize,
     },
 }
+
+#[cfg(test)]
+fn to_hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}

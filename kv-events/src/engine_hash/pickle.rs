@@ -167,8 +167,7 @@ impl<'a> Pickler<'a> {
 impl<'a> Memo<'a> {
     fn text(&self) -> Option<&'a str> {
         match self {
-            Memo::Literal(text) => Some(text),
-            Memo::Text(text) => Some(text),
+            Memo::Literal(text) | Memo::Text(text) => Some(text),
             Memo::Single => None,
         }
     }
@@ -217,16 +216,15 @@ const LONG_BINGET: u8 = b'j';
 
 #[cfg(test)]
 mod tests {
+    use super::super::to_hex;
     use super::*;
 
     /// Expected bytes are `pickle.dumps(value, protocol=5).hex()` of CPython 3.11, after the frame head.
     #[track_caller]
     fn check(value: &Value<'_>, body: &str) {
-        let encoded = encode(value).unwrap();
-        let hex: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
         let len = (body.len() as u64 / 2).swap_bytes();
         let head = format!("800595{len:016x}");
-        assert_eq!(hex, head + body);
+        assert_eq!(to_hex(&encode(value).unwrap()), head + body);
     }
 
     #[test]

@@ -21,8 +21,8 @@ impl Digest {
 
     /// The 64 bits that an event carries: the first eight bytes, big-endian. The wire shows them signed.
     pub fn event_word(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.0;
-        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+        let head = self.0.first_chunk().copied();
+        u64::from_be_bytes(head.unwrap_or_default())
     }
 }
 

@@ -1,4 +1,4 @@
-//! TensorRT-LLM's block hash, version 1 (`hash_algo` "v1_block_key"), for text blocks with or without LoRA.
+//! TensorRT-LLM's block hash, version 1 (`hash_algo` `v1_block_key`), for text blocks with or without LoRA.
 //!
 //! Known from a transcription of the engine's C++, not from a run of it: treat a mismatch as a question, not as a
 //! verdict. Left out, because nothing here can confirm them: cache salts (newer releases salt with `std::hash`, which

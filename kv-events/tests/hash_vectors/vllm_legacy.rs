@@ -1,6 +1,6 @@
 //! vLLM 0.9.0 and 0.10.0, on Python 3.12 under PYTHONHASHSEED=0.
 
-use kv_events::engine_hash::vllm::legacy::{Builtin, Sha256Cbor64, sha256_block, sha256_root};
+use kv_events::engine_hash::vllm::legacy::{Builtin, Release, Sha256Cbor64, sha256_block, sha256_root};
 use kv_events::engine_hash::vllm::{Block, ExtraKey, KeyForm};
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ const SALT: [ExtraKey<'static>; 1] = [ExtraKey::CacheSalt("tenant-A")];
 
 #[test]
 fn builtin() {
-    for_each("0.9.0/builtin", |expected| check_builtin(&Builtin::v0_9(0).unwrap(), expected));
-    for_each("0.10.0/builtin", |expected| check_builtin(&Builtin::v0_10(0), expected));
+    for_each("0.9.0/builtin", |expected| check_builtin(&Builtin::new(Release::V0_9, 0), expected));
+    for_each("0.10.0/builtin", |expected| check_builtin(&Builtin::new(Release::V0_10, 0), expected));
 }
 
 #[test]

@@ -14,34 +14,39 @@ use super::{Block, Digest};
 /// It can be recomputed only for an engine on Python 3.12 or later that runs under a PYTHONHASHSEED: before, the
 /// hash of `None` is an address of the process.
 pub struct Builtin {
+    release: Release,
     hasher: Hasher,
-    root: Root,
+    seed: String,
 }
 
-enum Root {
-    Digest([u8; 32]),
-    Hash(i64),
+/// The releases differ in the parent of a first block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// 0.9: the SHA-256 of the seed's pickle, as an integer.
+    V0_9,
+    /// 0.10.0 and 0.10.1: the hash of the seed's text.
+    V0_10,
 }
 
 impl Builtin {
-    /// 0.9: the root is the SHA-256 of the seed's pickle, as an integer.
-    pub fn v0_9(python_hash_seed: u32) -> Result<Self, Unverifiable> {
-        let root = Root::Digest(sha256_root(&python_hash_seed.to_string())?);
-        Ok(Self { hasher: Hasher::new(python_hash_seed), root })
-    }
-
-    /// 0.10: the root is the hash of the seed's text.
-    pub fn v0_10(python_hash_seed: u32) -> Self {
-        let hasher = Hasher::new(python_hash_seed);
-        let root = Root::Hash(hasher.hash(&Value::Text(&python_hash_seed.to_string())));
-        Self { hasher, root }
+    /// An engine under PYTHONHASHSEED=`seed`.
+    pub fn new(release: Release, seed: u32) -> Self {
+        Self { release, hasher: Hasher::new(seed), seed: seed.to_string() }
     }
 
     /// The hash of a block behind `parent`, or of a first block. It is signed on the wire; its bits name the block.
+    ///
+    /// # Errors
+    /// [`Unverifiable::LoraPathUnknown`], for a key form that is younger than these releases.
     pub fn block(&self, parent: Option<i64>, block: &Block<'_>) -> Result<i64, Unverifiable> {
-        let parent = match (parent, &self.root) {
-            (Some(hash), _) | (None, &Root::Hash(hash)) => Value::Int(hash),
-            (None, Root::Digest(digest)) => Value::Big(digest),
+        let digest;
+        let parent = match (parent, self.release) {
+            (Some(hash), _) => Value::Int(hash),
+            (None, Release::V0_10) => Value::Int(self.hasher.hash(&Value::Text(&self.seed))),
+            (None, Release::V0_9) => {
+                digest = sha256_root(&self.seed)?;
+                Value::Big(&digest)
+            }
         };
         Ok(self.hasher.hash(&key(parent, block)?))
     }
@@ -60,6 +65,9 @@ impl Sha256Cbor64 {
     }
 
     /// The hash of a block behind `parent`, or of a first block.
+    ///
+    /// # Errors
+    /// [`Unverifiable::LoraPathUnknown`], for a key form that is younger than these releases.
     pub fn block(&self, parent: Option<u64>, block: &Block<'_>) -> Result<u64, Unverifiable> {
         let parent = Value::Word(parent.unwrap_or(self.root));
         Ok(low_word(&key(parent, block)?))
@@ -67,11 +75,17 @@ impl Sha256Cbor64 {
 }
 
 /// The root of `sha256` in 0.9: a big-endian integer of 256 bits.
+///
+/// # Errors
+/// [`Unverifiable::PickleTooLong`] on a seed of 64 KiB and more.
 pub fn sha256_root(seed: &str) -> Result<[u8; 32], Unverifiable> {
     pickled(&Value::Text(seed))
 }
 
 /// A block's `sha256` in 0.9, behind a parent that may be the root. Never seen in an event.
+///
+/// # Errors
+/// [`Unverifiable`] as for [`Algorithm::block`](super::Algorithm::block).
 pub fn sha256_block(parent: &[u8; 32], block: &Block<'_>) -> Result<[u8; 32], Unverifiable> {
     pickled(&key(Value::Big(parent), block)?)
 }

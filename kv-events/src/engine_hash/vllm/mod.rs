@@ -37,13 +37,19 @@ impl Algorithm {
     ///
     /// The seed is PYTHONHASHSEED where it is set. Where it is not, 0.29.0 and later take [`DEFAULT_SEED`] for the
     /// SHA-256 algorithms; the others, and all earlier releases, draw a random root in each process, and none of their
-    /// hashes can be recomputed. Fails only on a seed of 64 KiB and more.
+    /// hashes can be recomputed.
+    ///
+    /// # Errors
+    /// [`Unverifiable::PickleTooLong`] on a seed of 64 KiB and more.
     pub fn root(self, seed: &str) -> Result<Digest, Unverifiable> {
         self.hash(&Value::Text(seed))
     }
 
-    /// The digest of a block behind `parent`. Fails where equal values can hash apart, or where the block's LoRA path
-    /// is missing; then nothing can be said about the engine's hash.
+    /// The digest of a block behind `parent`.
+    ///
+    /// # Errors
+    /// [`Unverifiable`] where equal values can hash apart, or where the block's LoRA path is missing: then nothing can be
+    /// said about the engine's hash.
     pub fn block(self, parent: &Digest, block: &Block<'_>) -> Result<Digest, Unverifiable> {
         let extra = block.extra()?;
         self.hash(&Value::Tuple(vec![Value::Bytes(parent.as_bytes()), Value::Tokens(block.tokens), extra]))
