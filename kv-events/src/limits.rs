@@ -14,3 +14,17 @@ pub const DIGEST_BYTES_MAX: usize = 64;
 
 /// Longest text kept of a field, in bytes: names of adapters, salts and media. A longer one makes its field unreadable.
 pub const TEXT_BYTES_MAX: usize = 4096;
+
+/// Most cache groups of one stream: each may take two views (any tier, device), of the index's 32.
+pub const GROUPS_MAX: usize = 16;
+
+/// Most blocks that wait for their parents. A waiting block costs some 24 bytes; a rank that misses more than this has
+/// missed a whole pool, and only a replay or a clear will help it.
+pub const ORPHAN_BLOCKS_MAX: usize = 1 << 16;
+
+/// Most batches that a gap may lose before what the stream holds is thrown away: each batch removes a few blocks of a
+/// pool of thousands, so a small loss leaves the rest right.
+pub const GAP_KEPT_MAX: u64 = 1024;
+
+/// A sequence that lies so far below the last one is another publisher's, not a late duplicate.
+pub const RESTART_DISTANCE: u64 = 1024;
