@@ -298,7 +298,7 @@ fn is_foreign(store: &Stored) -> bool {
 /// Whether the store is of another scheme, and not just of a length that does not fit.
 fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
     let other_windows = span::lookahead_of(store) != scheme.lookahead_tokens as usize;
-    let other_blocks = store.block_size % scheme.block_tokens.get() != 0;
+    let other_blocks = !store.block_size.is_multiple_of(scheme.block_tokens.get());
     let bigrams = matches!(store.tokens, Tokens::Bigrams(_)) && scheme.lookahead_tokens != 1;
     other_windows || other_blocks || bigrams
 }

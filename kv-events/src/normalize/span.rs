@@ -28,12 +28,12 @@ impl Span {
     pub(super) fn read(store: &Stored, scheme: Scheme, namespace: OwnedNamespace, partial: &mut bool) -> Result<Self, Loss> {
         let unit = scheme.block_tokens.get() as usize;
         let block = store.block_size as usize;
-        if block == 0 || block % unit != 0 {
+        if block == 0 || !block.is_multiple_of(unit) {
             return Err(Loss::UnalignedBlocks);
         }
         let tokens = flatten(store, scheme)?;
         let blocks = (tokens.len() - scheme.lookahead_tokens as usize) / block;
-        let whole = (tokens.len() - scheme.lookahead_tokens as usize) % block == 0;
+        let whole = (tokens.len() - scheme.lookahead_tokens as usize).is_multiple_of(block);
         let listed = match store.hashes.len() {
             listed if whole && listed <= blocks => listed,
             // A tail that the engine stored before its block was full (TokenSpeed, TensorRT-LLM).
