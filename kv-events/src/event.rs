@@ -145,7 +145,7 @@ pub enum ExtraKey {
     },
     /// A byte digest, as of prompt embeddings.
     Bytes(Vec<u8>),
-    /// A shape that no release here has; the canonical bytes of its msgpack value.
+    /// A shape that no release here has; the bytes of its msgpack value as they were sent.
     Unknown(Vec<u8>),
 }
 
