@@ -4,7 +4,7 @@
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes, at most, that decoding asks of the allocator at a time for each byte of a msgpack payload: an event of 15 bytes takes
-/// 384, and at the same time each byte after it may be an unknown extra key, of 33. The decoder asserts both.
+/// 336, and at the same time each byte after it may be an unknown extra key, of 33. The decoder asserts both.
 pub const ALLOCATION_FACTOR: usize = 64;
 
 /// Most events in one batch. A step removes at most a pool's blocks, one event each; the largest pools hold a few hundred thousand.

@@ -29,7 +29,7 @@ pub fn decode_batch(payload: &[u8]) -> Batch {
     }
     let mut reader = Reader::new(payload);
     match read_header(&mut reader) {
-        Ok(header) => read_body(&mut reader, header, &mut batch),
+        Ok(header) => read_body(&mut reader, &header, &mut batch),
         Err(Unreadable) => batch.losses.add(Loss::UnreadablePayload),
     }
     batch
@@ -81,7 +81,7 @@ fn read_timestamp(reader: &mut Reader) -> Result<f64> {
     reader.skip().map(|()| 0.0)
 }
 
-fn read_body(reader: &mut Reader, header: Header, batch: &mut Batch) {
+fn read_body(reader: &mut Reader, header: &Header, batch: &mut Batch) {
     batch.timestamp_s = header.timestamp_s;
     if read_events(reader, header.events, batch).is_err() {
         return batch.losses.add(Loss::Malformed);

@@ -45,11 +45,7 @@ pub(super) fn hash(reader: &mut Reader) -> Result<EngineHash> {
 /// Plain ids, or pairs in which each starts with the token that the one before ends with. Not a mix.
 pub(super) fn tokens(reader: &mut Reader) -> Result<Tokens> {
     let mut first = *reader;
-    if first.array_len()? > 0 && first.shape()? == Shape::Array {
-        bigrams(reader)
-    } else {
-        reader.list(Reader::u32).map(Tokens::Ids)
-    }
+    if first.array_len()? > 0 && first.shape()? == Shape::Array { bigrams(reader) } else { reader.u32_list().map(Tokens::Ids) }
 }
 
 fn bigrams(reader: &mut Reader) -> Result<Tokens> {
@@ -89,7 +85,7 @@ fn item(reader: &mut Reader) -> Result<ExtraKey> {
 
 /// For each listed hash the tokens after its block that it covers too; a null is none.
 pub(super) fn lookahead(reader: &mut Reader) -> Result<Vec<Vec<u32>>> {
-    reader.list(|reader| Ok(reader.nullable(|reader| reader.list(Reader::u32))?.unwrap_or_default()))
+    reader.list(|reader| Ok(reader.nullable(Reader::u32_list)?.unwrap_or_default()))
 }
 
 /// Dynamo's multimodal field: for each listed hash a null, or `{"mm_objects": [{"mm_hash": u64, "offsets": [..]}]}`.

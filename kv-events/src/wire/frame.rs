@@ -64,11 +64,17 @@ pub enum FrameError {
 }
 
 /// Reads a message of a SUB socket: topic, sequence and payload, or only the latter two.
+///
+/// # Errors
+/// When there are other than 2 or 3 frames, or the sequence is not of 8 bytes.
 pub fn live<F: AsRef<[u8]>>(frames: &[F]) -> Result<Message<'_>, FrameError> {
     read_message(frames, 0, LIVE)
 }
 
 /// Reads a replay's answer from a DEALER socket, which shows the empty delimiter.
+///
+/// # Errors
+/// When there are other than 3 or 4 frames, the first is not empty, or the sequence is not of 8 bytes.
 pub fn replayed_to_dealer<F: AsRef<[u8]>>(frames: &[F]) -> Result<ReplayAnswer<'_>, FrameError> {
     match frames.first().map(|frame| frame.as_ref().len()) {
         None => Err(REPLAY_DEALER.count_error(0)),
@@ -78,6 +84,9 @@ pub fn replayed_to_dealer<F: AsRef<[u8]>>(frames: &[F]) -> Result<ReplayAnswer<'
 }
 
 /// Reads a replay's answer from a REQ socket, which hides the delimiter. It gets the first answer only.
+///
+/// # Errors
+/// When there are other than 2 or 3 frames, or the sequence is not of 8 bytes.
 pub fn replayed_to_req<F: AsRef<[u8]>>(frames: &[F]) -> Result<ReplayAnswer<'_>, FrameError> {
     read_message(frames, 0, REPLAY_REQ).map(ReplayAnswer::from)
 }

@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// One recorded stream.
-pub struct Capture {
-    pub name: String,
-    pub messages: Vec<Recorded>,
+pub(crate) struct Capture {
+    pub(crate) name: String,
+    pub(crate) messages: Vec<Recorded>,
     /// The `.json` beside it.
-    pub told: Value,
+    pub(crate) told: Value,
 }
 
 /// One ZeroMQ message as its receiver saw it.
-pub struct Recorded {
-    pub kind: String,
-    pub socket: String,
-    pub port: u64,
-    pub frames: Vec<Vec<u8>>,
+pub(crate) struct Recorded {
+    pub(crate) kind: String,
+    pub(crate) socket: String,
+    pub(crate) port: u64,
+    pub(crate) frames: Vec<Vec<u8>>,
 }
 
 impl Capture {
-    pub fn live(&self) -> impl Iterator<Item = &Recorded> {
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Recorded> {
         self.messages.iter().filter(|message| message.kind == "live")
     }
 }
 
 /// The repository's captures, and those of the collection that they are copied from where it is there.
-pub fn all() -> Vec<Capture> {
+pub(crate) fn all() -> Vec<Capture> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/captures");
     let mut captures = read_folder(&own);
     assert!(captures.len() >= 40, "{} captures in {}", captures.len(), own.display());
@@ -76,6 +76,6 @@ fn read_message(line: &str) -> Recorded {
     }
 }
 
-pub fn from_hex(hex: &str) -> Vec<u8> {
+pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits")).collect()
 }
