@@ -3,8 +3,9 @@
 /// Longest payload that is decoded, in bytes. A vLLM step of 8,192 tokens is some 50 kB; 64 MiB is a thousand of them.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// Deepest nesting of arrays and maps that a decoder follows. A batch needs 6 (batch, events, event, extra keys, block's keys, item).
-pub const DEPTH_MAX: usize = 16;
+/// Bytes, at most, that decoding asks of the allocator at a time for each byte of a msgpack payload: an event of 15 bytes takes
+/// 336, and at the same time each byte after it may be an unknown extra key, of 33. The decoder asserts both.
+pub const ALLOCATION_FACTOR: usize = 64;
 
 /// Most events in one batch. A step removes at most a pool's blocks, one event each; the largest pools hold a few hundred thousand.
 pub const EVENTS_MAX: usize = 1 << 20;
