@@ -118,10 +118,10 @@ fn vllm_chain(parent: Digest, form: KeyForm, stored: &Stored) -> Vec<Digest> {
 }
 
 /// Without LoRA and images, a bare text is the salt.
-fn salt_keys(stored: &Stored, block: usize) -> Vec<ExtraKey<'_>> {
+fn salt_keys<'a>(stored: &'a Stored, block: usize) -> Vec<ExtraKey<'a>> {
     let keys = stored.extra_keys.as_ref().and_then(|blocks| blocks.get(block));
-    let salt = |key| match key {
-        &kv_events::ExtraKey::Text(ref salt) => ExtraKey::CacheSalt(salt),
+    let salt = |key: &'a kv_events::ExtraKey| match key {
+        kv_events::ExtraKey::Text(salt) => ExtraKey::CacheSalt(salt.as_str()),
         other => panic!("{other:?}"),
     };
     keys.into_iter().flatten().map(salt).collect()
