@@ -1,6 +1,57 @@
-//! The chain index.
+//! Which worker of an LLM fleet holds which prefix of KV-cache blocks: exactly, and without asking the worker.
+//!
+//! Engines such as vLLM and SGLang keep the KV cache of prompts they have seen and announce, block by block, what enters
+//! and leaves it. An index takes these announcements in, a [`Worker`] handle for each stream of them, and answers for a
+//! new prompt how many of its first blocks each worker holds.
+//!
+//! ```
+//! use kv_index::{Block, BlockName, ContentHash, Index, Matches, ReferenceIndex, View, Worker};
+//!
+//! let index = ReferenceIndex::new();
+//! let mut worker = index.add_worker()?;
+//! // The engine's names of two blocks beside our hashes of their content.
+//! let blocks = [Block::named(BlockName(0xa1), ContentHash(1)), Block::named(BlockName(0xa2), ContentHash(2))];
+//! worker.store(View::MAIN, None, &blocks, &mut Vec::new())?;
+//!
+//! let mut matches = Matches::new();
+//! index.find(&[ContentHash(1), ContentHash(2), ContentHash(3)], &mut matches);
+//! assert_eq!(matches.depth(worker.id(), View::MAIN), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Words
+//! A *block* has a *name* (the engine's own hash, [`BlockName`]) and a *content hash* (ours, [`ContentHash`]). A *place* is
+//! a path of content hashes from the root. A *worker* is one stream of events: a data-parallel rank of an engine. A
+//! *view* is a storage tier or a cache group of a worker, scored apart. Names and places belong to the worker;
+//! holdings belong to a view. A view *covers* a place while it holds at least one name there.
+//!
+//! # What it promises
+//! The thirteen rules at the head of [`index`]. Holes, twins, moved names, names that disagree between workers, and
+//! names that collide are ordinary input. [`ReferenceIndex`] is the rules written down as code; every other index is
+//! tested against it with the operations of [`testing`] (feature `testing`).
+//!
+//! # What it is not
+//! It has no runtime, no I/O, no clock. It does not read engines' events (`kv-events` does) and does not choose a worker
+//! (`kv-routing` does). It never guesses: what a worker's stream did not say, the index does not know.
+//!
+//! # Features
+//! `testing`: operations, generators and an equality check for whoever writes an index or embeds one.
 #![forbid(unsafe_code)]
 
+pub mod error;
+pub mod hash;
+pub mod index;
+pub mod limits;
+mod matches;
+pub mod reference;
+pub mod reuse;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod words;
 
-pub use words::BlockName;
+pub use error::{StoreError, ViewsExhausted, WorkersExhausted};
+pub use hash::{Item, Namespace, Scheme};
+pub use index::{Index, Worker};
+pub use matches::{Level, Match, Matches, Runs};
+pub use reference::{ReferenceIndex, ReferenceWorker};
+pub use words::{Block, BlockName, ContentHash, Digest, Holding, Removed, Stored, View, WorkerId};

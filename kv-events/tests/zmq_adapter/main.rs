@@ -10,6 +10,6 @@ use std::time::Duration;
 
 /// Fails a test that would hang.
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let patience = Duration::from_secs(60); // virtual where a test has paused the clock
+    let patience = Duration::from_mins(1); // virtual where a test has paused the clock
     tokio::time::timeout(patience, future).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }

@@ -198,7 +198,9 @@ mod tests {
         inbox.push(message(20));
         inbox.push(message(1));
         assert_eq!(drained(&inbox), "m20 L1");
-        [4, 4, 1].into_iter().for_each(|len| inbox.push(message(len)));
+        for len in [4, 4, 1] {
+            inbox.push(message(len));
+        }
         assert_eq!(drained(&inbox), "m4 m4 L1");
         assert_eq!(inbox.state().bytes, 0);
     }

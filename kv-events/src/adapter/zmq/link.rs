@@ -93,7 +93,7 @@ impl Link {
     }
 
     /// Sends one message.
-    pub(super) async fn send(&mut self, frames: &[&[u8]]) -> Result<(), LinkError> {
+    pub(super) async fn send<F: AsRef<[u8]>>(&mut self, frames: &[F]) -> Result<(), LinkError> {
         let mut out = BytesMut::new();
         zmtp::put_message(frames, &mut out);
         self.write(&out).await

@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use super::limits::{QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX, REPLAY_BYTES_MAX, REPLAY_MAX, REPLAY_MESSAGES_MAX, REPLAY_SILENCE_MAX};
 use super::link::{Link, LinkError, ms};
 use super::zmtp::Role;
+use crate::wire::frame::{ReplayAnswer, replay_request, replayed_to_dealer};
 
 /// How long and how large one replay may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +169,7 @@ async fn run(replay: Replay, start: u64, outbox: Outbox) -> ReplayEnd {
 async fn exchange(replay: Replay, start: u64, outbox: Outbox) -> ReplayEnd {
     match Link::dial(&replay.endpoint, Role::Dealer).await {
         Err(cause) => ReplayEnd::Unreachable { cause },
-        Ok(mut link) => match link.send(&[b"", &start.to_be_bytes()]).await {
+        Ok(mut link) => match link.send(&replay_request(start)).await {
             Err(cause) => ReplayEnd::Broken { cause },
             Ok(()) => collect(link, &replay.options, outbox).await,
         },
@@ -181,7 +182,7 @@ async fn collect(mut link: Link, options: &ReplayOptions, outbox: Outbox) -> Rep
         let frames = match timeout(options.silence_max, link.receive()).await {
             Err(_) => return ReplayEnd::Silent { after_ms: ms(options.silence_max) },
             Ok(Err(cause)) => return ReplayEnd::Broken { cause },
-            Ok(Ok(frames)) if is_end(&frames) => return ReplayEnd::Complete,
+            Ok(Ok(frames)) if replayed_to_dealer(&frames) == Ok(ReplayAnswer::End) => return ReplayEnd::Complete,
             Ok(Ok(frames)) => frames,
         };
         (messages, bytes) = (messages + 1, bytes + size(&frames));
@@ -190,11 +191,6 @@ async fn collect(mut link: Link, options: &ReplayOptions, outbox: Outbox) -> Rep
         }
         outbox.send(frames).await;
     }
-}
-
-/// Whether this is the marker after the last answer: the sequence number -1 and no payload, in both layouts of the answers.
-fn is_end(frames: &[Bytes]) -> bool {
-    matches!(frames, [.., seq, payload] if seq[..] == [0xff; 8] && payload.is_empty())
 }
 
 fn size(frames: &[Bytes]) -> usize {

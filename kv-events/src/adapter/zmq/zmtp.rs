@@ -164,9 +164,9 @@ pub(super) fn put_command(name: &'static str, body: &[u8], out: &mut BytesMut) {
 }
 
 /// One message of `frames`.
-pub(super) fn put_message(frames: &[&[u8]], out: &mut BytesMut) {
+pub(super) fn put_message<F: AsRef<[u8]>>(frames: &[F], out: &mut BytesMut) {
     for (i, frame) in frames.iter().enumerate() {
-        put_frame(if i + 1 < frames.len() { MORE } else { 0 }, frame, out);
+        put_frame(if i + 1 < frames.len() { MORE } else { 0 }, frame.as_ref(), out);
     }
 }
 

@@ -14,7 +14,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<Item>, ZmtpError> {
 fn encoded(messages: &[Vec<Vec<u8>>]) -> BytesMut {
     let mut out = BytesMut::new();
     for message in messages {
-        put_message(&message.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut out);
+        put_message(message, &mut out);
     }
     out
 }

@@ -1,0 +1,211 @@
+//! Each rule of the contract (head of `kv_index::index`) on the reference, by name.
+
+use kv_index::testing::{holdings, row};
+use kv_index::{
+    Block, BlockName, ContentHash, Index, Matches, ReferenceIndex, ReferenceWorker, Removed, Runs, StoreError, Stored, View,
+    Worker, WorkersExhausted,
+};
+
+const DEVICE: View = View(1);
+
+fn named(name: u64, content: u64) -> Block {
+    Block::named(BlockName(name), ContentHash(content))
+}
+
+fn step(content: u64) -> Block {
+    Block::step(ContentHash(content))
+}
+
+fn request(contents: &[u64]) -> Vec<ContentHash> {
+    contents.iter().copied().map(ContentHash).collect()
+}
+
+fn two_views(index: &ReferenceIndex) -> ReferenceWorker {
+    let mut worker = index.add_worker().unwrap();
+    assert_eq!(worker.add_view(), Ok(DEVICE));
+    worker
+}
+
+fn store(worker: &mut ReferenceWorker, view: View, parent: Option<u64>, blocks: &[Block]) -> Vec<Stored> {
+    let mut out = Vec::new();
+    worker.store(view, parent.map(BlockName), blocks, &mut out).unwrap();
+    out
+}
+
+fn remove(worker: &mut ReferenceWorker, view: View, names: &[u64]) -> Vec<Removed> {
+    let mut out = Vec::new();
+    let names: Vec<_> = names.iter().copied().map(BlockName).collect();
+    worker.remove(view, &names, &mut out);
+    out
+}
+
+fn depth(index: &ReferenceIndex, worker: &ReferenceWorker, view: View, contents: &[u64]) -> u32 {
+    index.depth(worker.id(), view, &request(contents))
+}
+
+#[test]
+fn rules_1_and_2_stores_stand_at_the_root_or_after_their_parent() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    store(&mut worker, View::MAIN, None, &[named(1, 10), named(2, 20)]);
+    store(&mut worker, View::MAIN, Some(2), &[named(3, 30)]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10, 20, 30, 40]), 3);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[20]), 0);
+}
+
+#[test]
+fn rule_2_an_unheld_parent_refuses_the_whole_store() {
+    let index = ReferenceIndex::new();
+    let mut worker = two_views(&index);
+    store(&mut worker, View::MAIN, None, &[named(1, 10)]);
+    let mut out = vec![Stored::New];
+    let parent = BlockName(9);
+    assert_eq!(worker.store(View::MAIN, Some(parent), &[named(2, 20)], &mut out), Err(StoreError::ParentNotHeld { parent }));
+    assert!(out.is_empty() && holdings(&index, worker.id()).len() == 1);
+    // A parent that only another view holds is held.
+    store(&mut worker, DEVICE, Some(1), &[named(2, 20)]);
+    remove(&mut worker, View::MAIN, &[1]);
+    assert!(!worker.knows(BlockName(1)), "and one that nobody holds any more is not");
+    assert!(worker.store(DEVICE, Some(BlockName(1)), &[], &mut out).is_err());
+    assert_eq!(worker.store(View(2), None, &[named(5, 5)], &mut out), Err(StoreError::UnknownView { view: View(2), views: 2 }));
+}
+
+#[test]
+fn rule_3_a_name_stands_at_one_place_and_the_latest_store_wins() {
+    let index = ReferenceIndex::new();
+    let mut worker = two_views(&index);
+    assert_eq!(store(&mut worker, View::MAIN, None, &[named(1, 10)]), [Stored::New]);
+    assert_eq!(store(&mut worker, View::MAIN, None, &[named(1, 10)]), [Stored::AlreadyHeld]);
+    assert_eq!(store(&mut worker, DEVICE, None, &[named(1, 10)]), [Stored::New], "another view holds it too");
+    assert_eq!(index.digest(worker.id(), View::MAIN).count, 1);
+    assert!(worker.holds(View::MAIN, BlockName(1)) && worker.holds(DEVICE, BlockName(1)));
+    assert_eq!(store(&mut worker, DEVICE, None, &[named(1, 11)]), [Stored::Moved]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10]), 0, "every view lost the old place");
+    assert_eq!(depth(&index, &worker, View::MAIN, &[11]), 0, "only the storing view holds the new one");
+    assert_eq!(depth(&index, &worker, DEVICE, &[11]), 1);
+    assert!(!worker.holds(View::MAIN, BlockName(1)) && worker.knows(BlockName(1)));
+}
+
+#[test]
+fn rule_4_twins_cover_until_the_last_goes() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    store(&mut worker, View::MAIN, None, &[named(1, 10)]);
+    assert_eq!(store(&mut worker, View::MAIN, None, &[named(2, 10)]), [Stored::New]);
+    assert_eq!(index.digest(worker.id(), View::MAIN).count, 2);
+    remove(&mut worker, View::MAIN, &[1]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10]), 1);
+    remove(&mut worker, View::MAIN, &[2]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10]), 0);
+}
+
+#[test]
+fn rule_5_a_step_is_placed_and_not_held() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    assert_eq!(
+        store(&mut worker, View::MAIN, None, &[step(10), named(2, 20), step(30)]),
+        [Stored::Step, Stored::New, Stored::Step]
+    );
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10, 20, 30]), 0);
+    let mut runs = Runs::new();
+    index.coverage(worker.id(), View::MAIN, &request(&[10, 20, 30]), &mut runs);
+    assert_eq!(runs.as_slice(), [1..2]);
+}
+
+#[test]
+fn rule_6_a_name_repeated_in_one_store_moves_along() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    assert_eq!(store(&mut worker, View::MAIN, None, &[named(1, 10), named(1, 20)]), [Stored::New, Stored::Moved]);
+    let held: Vec<_> = holdings(&index, worker.id()).into_iter().map(|held| (held.position, held.content)).collect();
+    assert_eq!(held, [(1, ContentHash(20))]);
+    // A block that is its own parent moves below itself; the place it left stays a step of the path.
+    store(&mut worker, View::MAIN, None, &[named(5, 50)]);
+    assert_eq!(store(&mut worker, View::MAIN, Some(5), &[named(5, 51)]), [Stored::Moved]);
+    store(&mut worker, View::MAIN, None, &[named(6, 50)]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[50, 51]), 2);
+}
+
+#[test]
+fn rule_7_removing_what_is_not_held_changes_nothing() {
+    let index = ReferenceIndex::new();
+    let mut worker = two_views(&index);
+    store(&mut worker, View::MAIN, None, &[named(1, 10)]);
+    assert_eq!(remove(&mut worker, DEVICE, &[1, 7]), [Removed::Unknown; 2]);
+    assert_eq!(remove(&mut worker, View::MAIN, &[1, 1]), [Removed::Removed, Removed::Unknown]);
+}
+
+#[test]
+fn rule_8_a_hole_stops_a_lookup_and_heals() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    let chain = [named(1, 10), named(2, 20), named(3, 30), named(4, 40)];
+    store(&mut worker, View::MAIN, None, &chain);
+    remove(&mut worker, View::MAIN, &[2]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10, 20, 30, 40]), 1);
+    let mut runs = Runs::new();
+    index.coverage(worker.id(), View::MAIN, &request(&[10, 20, 30, 40]), &mut runs);
+    assert_eq!(runs.as_slice(), [0..1, 2..4]);
+    store(&mut worker, View::MAIN, Some(1), &[named(2, 20)]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &[10, 20, 30, 40]), 4);
+}
+
+#[test]
+fn rule_9_clears_and_drops_leave_no_trace() {
+    let index = ReferenceIndex::with_workers_max(1);
+    let mut worker = two_views(&index);
+    store(&mut worker, View::MAIN, None, &[named(1, 10)]);
+    store(&mut worker, DEVICE, None, &[named(1, 10), named(2, 20)]);
+    worker.clear_view(DEVICE);
+    assert_eq!((depth(&index, &worker, View::MAIN, &[10]), depth(&index, &worker, DEVICE, &[10])), (1, 0));
+    worker.clear();
+    assert!(holdings(&index, worker.id()).is_empty() && worker.views() == 2);
+    store(&mut worker, View::MAIN, None, &[named(1, 10)]);
+    let id = worker.id();
+    assert_eq!(index.add_worker().unwrap_err(), WorkersExhausted { max: 1 });
+    drop(worker);
+    let heir = index.add_worker().unwrap();
+    assert_eq!((heir.id(), heir.views()), (id, 1));
+    assert!(holdings(&index, id).is_empty() && !heir.knows(BlockName(1)));
+}
+
+#[test]
+fn rules_10_and_12_workers_are_scored_apart_whatever_their_names() {
+    let index = ReferenceIndex::new();
+    let (mut left, mut right) = (index.add_worker().unwrap(), index.add_worker().unwrap());
+    store(&mut left, View::MAIN, None, &[named(1, 10), named(2, 20)]);
+    store(&mut right, View::MAIN, None, &[named(2, 10), named(1, 99)]);
+    let mut matches = Matches::new();
+    index.find(&request(&[10, 20]), &mut matches);
+    let rows: Vec<_> = matches.iter().collect();
+    assert_eq!(rows, [row(2, left.id(), View::MAIN), row(1, right.id(), View::MAIN)]);
+    remove(&mut left, View::MAIN, &[1]);
+    assert_eq!(depth(&index, &right, View::MAIN, &[10, 99]), 2);
+}
+
+#[test]
+fn empty_and_oversized_input_is_ordinary() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    assert!(store(&mut worker, View::MAIN, None, &[]).is_empty());
+    assert!(remove(&mut worker, View::MAIN, &[]).is_empty());
+    let mut matches = Matches::new();
+    index.find(&[], &mut matches);
+    assert!(matches.is_empty());
+    store(&mut worker, View::MAIN, None, &[named(1, 10)]);
+    assert_eq!(depth(&index, &worker, View::MAIN, &vec![10; 10_000]), 1);
+    assert_eq!(depth(&index, &worker, View(31), &[10]), 0, "a view that does not exist covers nothing");
+}
+
+#[test]
+fn a_chain_of_a_million_blocks_comes_and_goes() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    let chain: Vec<Block> = (0..1_000_000).map(|i| named(i, i / 3)).collect();
+    store(&mut worker, View::MAIN, None, &chain);
+    let all: Vec<_> = chain.iter().map(|block| block.content).collect();
+    assert_eq!(index.depth(worker.id(), View::MAIN, &all), 1_000_000);
+    remove(&mut worker, View::MAIN, &(0..1_000_000).collect::<Vec<_>>());
+    assert_eq!(index.digest(worker.id(), View::MAIN), kv_index::Digest::default());
+}
