@@ -15,3 +15,7 @@ pub const DIGEST_BYTES_MAX: usize = 64;
 
 /// Longest text kept of a field, in bytes: names of adapters, salts and media. A longer one makes its field unreadable.
 pub const TEXT_BYTES_MAX: usize = 4096;
+
+/// Most blocks outside GPU memory that a TensorRT-LLM decoder remembers, so that a removal names the tier. Far more than a host
+/// pool holds; beyond it, a removal is taken to be from GPU memory.
+pub const OFF_DEVICE_BLOCKS_MAX: usize = 1 << 20;
