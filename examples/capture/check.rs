@@ -93,6 +93,9 @@ pub fn check(path: &Path, options: StreamOptions) -> Result<Report, CheckError> 
     let mut replayer = Replayer::new(&recording.messages, options)?;
     let rows =
         if recording.tree.is_empty() { requests(&recording, &mut replayer) } else { tree::rows(&recording, &mut replayer) };
+    if let Some(text) = &recording.trtllm {
+        replayer.apply_drain(text, options)?;
+    }
     let losses = replayer.losses();
     let mut report = Report { file: path.display().to_string(), title: recording.title.clone(), rows, ..Report::default() };
     report.sum_up(&replayer, &losses);
@@ -102,6 +105,7 @@ pub fn check(path: &Path, options: StreamOptions) -> Result<Report, CheckError> 
 impl Report {
     fn sum_up(&mut self, replayer: &Replayer, losses: &Losses) {
         [self.stored, self.removed, self.cleared] = replayer.events;
+        self.blocks = replayer.blocks();
         self.losses = losses.iter().map(|(loss, count)| (loss.as_str(), count)).collect();
         let unexplained: u64 = losses.iter().filter(|(loss, _)| is_unexplained(*loss)).map(|(_, count)| count).sum();
         self.unexplained_losses = unexplained + replayer.odd_frames;
@@ -111,7 +115,6 @@ impl Report {
             self.dialect = self.dialect.or(profile.dialect.map(Dialect::as_str));
             caveats.extend(profile.caveats.iter().map(|caveat| caveat.as_str()));
             self.missed_batches += rank.cursor.missed();
-            self.blocks += rank.stream.counts().stored - rank.stream.counts().removed;
         }
         self.caveats = caveats.into_iter().collect();
     }
