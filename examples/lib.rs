@@ -1,1 +1,4 @@
 //! What the example programs share.
+#![forbid(unsafe_code)]
+
+pub mod capture;
