@@ -22,7 +22,9 @@ pub fn rows(recording: &Recording, replayer: &mut Replayer) -> Vec<Row> {
         if let (Some(matched), false) = (op.matched_before, op.tokens.is_empty()) {
             rows.push(row(replayer, port, number, op, matched, &known));
         }
-        if op.batch_published && let Some(message) = live.next() {
+        if op.batch_published
+            && let Some(message) = live.next()
+        {
             if let Some(shown) = shown_namespace(message, op) {
                 known.entry(op.namespace.clone()).or_insert(shown);
             }
