@@ -29,7 +29,9 @@ fn applied<I: Index>(index: &I, flags: u8, batches: &[Batch]) -> Stream<I::Worke
         ..StreamOptions::default()
     };
     let mut stream = Stream::new(index.add_worker().expect("an empty index"), options);
-    batches.iter().for_each(|batch| stream.apply(batch));
+    for batch in batches {
+        stream.apply(batch);
+    }
     stream
 }
 
