@@ -4,7 +4,7 @@
 //! repository. What a file holds and this crate cannot reproduce is printed with its reason (`--nocapture` shows it).
 
 #[allow(dead_code, reason = "shared with the decoder's tests, which read more of a capture")]
-#[path = "wire_captures/capture.rs"]
+#[path = "wire/capture.rs"]
 mod capture;
 #[path = "hash_vectors/captures.rs"]
 mod captures;
