@@ -32,6 +32,8 @@ pub struct Rank {
     pub cursor: Cursor,
     /// Its state.
     pub stream: Stream<ReferenceWorker>,
+    /// The lowest sequence that the recording holds; nothing before it can be known.
+    pub first_sequence: u64,
     /// Batches that came again.
     pub stale: u64,
 }
@@ -50,10 +52,10 @@ impl Replayer {
         let index = ReferenceIndex::new();
         let rank = |port| {
             let stream = Stream::new(index.add_worker()?, options);
-            Ok((port, Rank { cursor: Cursor::new(), stream, stale: 0 }))
+            Ok((port, Rank { cursor: Cursor::new(), stream, first_sequence: u64::MAX, stale: 0 }))
         };
         let ranks = ports.into_iter().map(rank).collect::<Result<_, WorkersExhausted>>()?;
-        Ok(Self {
+        let mut replayer = Self {
             index,
             ranks,
             replay_base,
@@ -62,12 +64,23 @@ impl Replayer {
             hashes: Vec::new(),
             events: [0; 3],
             odd_frames: 0,
-        })
+        };
+        for (message, (sequence, _)) in messages.iter().filter_map(|message| Some((message, decode(message)?))) {
+            if let Some(rank) = replayer.rank_of(message) {
+                rank.first_sequence = rank.first_sequence.min(sequence);
+            }
+        }
+        Ok(replayer)
     }
 
     /// The ranks, by port.
     pub fn ranks(&self) -> impl Iterator<Item = (u16, &Rank)> {
         self.ranks.iter().map(|(&port, rank)| (port, rank))
+    }
+
+    /// The rank whose live messages come on `port`.
+    pub fn rank(&self, port: u16) -> Option<&Rank> {
+        self.ranks.get(&port)
     }
 
     /// Blocks that all ranks hold, over all their views.
@@ -100,7 +113,7 @@ impl Replayer {
             stream.apply(&update.batch);
             update.batch.events.iter().for_each(|event| self.events[kind_of(event)] += 1);
         }
-        self.ranks.insert(0, Rank { cursor, stream, stale: 0 });
+        self.ranks.insert(0, Rank { cursor, stream, first_sequence: 0, stale: 0 });
         Ok(())
     }
 
@@ -146,6 +159,11 @@ impl Replayer {
 }
 
 impl Rank {
+    /// Whether the engine published before the first batch that the recording holds.
+    pub fn joined_late(&self) -> bool {
+        self.cursor.unknown_before() > 0 || (self.cursor.last().is_none() && self.first_sequence > 0)
+    }
+
     fn admit(&mut self, kind: MessageKind, sequence: u64, batch: &Batch) -> bool {
         let clears = batch.clears();
         let mut admit = || {
