@@ -148,11 +148,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`FileError`] names the file, the line and the reason.
-    pub fn null_is_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
-        Option::deserialize(deserializer).map(Option::unwrap_or_default)
-    }
-
-    fn read(path: &Path) -> Result<Self, FileError> {
+    pub fn read(path: &Path) -> Result<Self, FileError> {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let lines = if is_json { path.with_extension("bin") } else { path.to_owned() };
         let mut recording = Self::default();
@@ -181,15 +177,15 @@ impl Recording {
                     other => Err(format!("expected format 1, got {other:?}")),
                 }
             }
-            // Notes of the recorder, for people.
-            Some("link" | "replay-end") => Ok(()),
             Some("request") => {
                 self.requests.push(serde_json::from_value(value).map_err(|error| error.to_string())?);
                 Ok(())
             }
+            // Other kinds are notes of the recorder, for people.
             Some(kind) => {
-                let kind = MessageKind::parse(kind, value["socket"].as_str()).ok_or_else(|| format!("unknown kind {kind:?}"))?;
-                self.messages.push(Message::parse(kind, &value)?);
+                if let Some(kind) = MessageKind::parse(kind, value["socket"].as_str()) {
+                    self.messages.push(Message::parse(kind, &value)?);
+                }
                 Ok(())
             }
             None => Err("expected a `kind`".to_owned()),
