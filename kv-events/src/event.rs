@@ -191,6 +191,12 @@ impl From<Stored> for Event {
     }
 }
 
+impl From<Removed> for Event {
+    fn from(removed: Removed) -> Self {
+        Self::Removed(removed)
+    }
+}
+
 impl From<u64> for EngineHash {
     fn from(word: u64) -> Self {
         Self::Word(word)
