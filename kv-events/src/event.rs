@@ -30,6 +30,7 @@ impl Batch {
 
 /// One announcement.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "stores are most of what is sent, and a box for each would be one more allocation")]
 pub enum Event {
     /// Blocks entered the cache.
     Stored(Stored),
@@ -145,7 +146,7 @@ pub enum ExtraKey {
     },
     /// A byte digest, as of prompt embeddings.
     Bytes(Vec<u8>),
-    /// A shape that no release here has; the canonical bytes of its msgpack value.
+    /// A shape that no release here has; the bytes of its msgpack value as they were sent.
     Unknown(Vec<u8>),
 }
 
