@@ -20,8 +20,6 @@ pub(crate) enum Prompt {
 /// Why a request is routed without its tokens. It is counted, and told in `x-kv-unpredicted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Untokenized {
-    /// The policy does not look at prefixes.
-    Unasked,
     /// Images, audio or video: their placeholders and identifiers are the engine's.
     Multimodal,
     /// Prompt embeddings.
@@ -38,19 +36,11 @@ pub(crate) enum Untokenized {
 
 impl Untokenized {
     /// All reasons.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Unasked,
-        Self::Multimodal,
-        Self::Embeddings,
-        Self::NoTokenizer,
-        Self::Template,
-        Self::Tokenizer,
-        Self::Engine,
-    ];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Multimodal, Self::Embeddings, Self::NoTokenizer, Self::Template, Self::Tokenizer, Self::Engine];
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Self::Unasked => "policy",
             Self::Multimodal => "multimodal",
             Self::Embeddings => "prompt_embeds",
             Self::NoTokenizer => "no_tokenizer",
