@@ -1,6 +1,8 @@
 //! One event model for every engine's wire.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "zmq")]
+pub mod adapter;
 pub mod admission;
 pub mod copies;
 pub mod dialect;
