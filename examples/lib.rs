@@ -1,1 +1,5 @@
 //! What the example programs share.
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod mock_engine;

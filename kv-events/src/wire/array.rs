@@ -105,7 +105,7 @@ fn read_stored(slots: &mut Slots, len: usize) -> Result<Stored> {
 fn read_slot_7(slots: &mut Slots, stored: &mut Stored) -> Result<()> {
     match slots.next_shape()? {
         Some(Shape::Map) => {
-            stored.cache_salt = salt_of(*slots.reader);
+            stored.cache_salt = read_salt(*slots.reader)?;
             slots.foreign = true;
         }
         Some(Shape::Array) => {
@@ -129,13 +129,12 @@ fn read_removed(slots: &mut Slots) -> Result<Removed> {
 }
 
 /// The salt in SGLang's map. A map without one is a build's that we do not know.
-fn salt_of(mut reader: Reader) -> Option<String> {
-    let pairs = reader.map_len().ok()?;
-    for _ in 0..pairs {
-        if fields::key(&mut reader).ok()? == b"cache_salt" {
-            return fields::text(&mut reader).ok();
+fn read_salt(mut reader: Reader) -> Result<Option<String>> {
+    for _ in 0..reader.map_len()? {
+        if fields::key(&mut reader)? == b"cache_salt" {
+            return reader.nullable(fields::text);
         }
-        reader.skip().ok()?;
+        reader.skip()?;
     }
-    None
+    Ok(None)
 }
