@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod gateway;
 pub mod mock_engine;

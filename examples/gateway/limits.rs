@@ -49,6 +49,10 @@ pub const RETRY_AFTER_S: u64 = 2;
 /// How long a stream may be quiet before its replay socket is asked whether the last batches were lost.
 pub const QUIET_MAX: Duration = Duration::from_secs(5);
 
+/// How often a replay that breaks off is asked for again. A publisher's socket drops answers, and mostly the end marker with
+/// them, when its reader is too slow: each further try begins where the last one stopped.
+pub const REPLAY_TRIES_MAX: usize = 5;
+
 /// How long running answers may go on after Ctrl-C or SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(5);
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::gateway::limits::RETRY_AFTER_S;
+use crate::gateway::proxy::Failure;
 
 /// Why the gateway itself refuses or fails a request. Errors of the engines are passed on as they are.
 #[derive(Debug, Error)]
@@ -28,11 +29,10 @@ pub(crate) enum ApiError {
     UnknownRoute { method: String, path: String },
     #[error("{path} does not take {method}")]
     WrongMethod { method: String, path: String },
-    /// No byte of an answer came.
-    #[error("engine {engine} failed before its answer began: {reason}")]
+    #[error("engine {engine} failed: {reason}")]
     Upstream { engine: String, reason: String },
-    #[error("engine {engine} did not begin its answer within {wait_s} s")]
-    Timeout { engine: String, wait_s: u64 },
+    #[error("engine {engine} did not begin its answer in time")]
+    Timeout { engine: String },
     #[error("the gateway is shutting down")]
     ShuttingDown,
 }
@@ -98,6 +98,16 @@ impl ApiError {
         };
         let r#type = if self.status().is_server_error() { "server_error" } else { "invalid_request_error" };
         ErrorBody { error: ErrorFields { message, r#type, param, code: self.code() } }
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Engine { engine, reason } => Self::Upstream { engine, reason },
+            Failure::Timeout { engine } => Self::Timeout { engine },
+            Failure::ShuttingDown => Self::ShuttingDown,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod sniffer;
 mod sse;
 mod usage;
 
-use std::error::Error as _;
+use std::error::Error;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use self::relay::{Chunks, Relay};
 pub(crate) use self::usage::Usage;
 use super::fleet::Ticket;
-use super::limits::{ANSWER_BYTES_MAX, CONNECT_MAX, IDLE_CONNECTION_MAX};
+use super::limits::{ANSWER_BYTES_MAX, CONNECT_MAX, IDLE_CONNECTION_MAX, SIDE_ANSWER_BYTES_MAX};
 use super::request::Inbound;
 
 /// The gateway's way to its engines.
@@ -37,9 +37,9 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The connection failed, or the engine says that it can serve nobody: another engine may.
-    Engine(String),
+    Engine { engine: String, reason: String },
     /// The wait is over. The engine may still be at work, so the request is not given to a second one.
-    Timeout,
+    Timeout { engine: String },
     ShuttingDown,
 }
 
@@ -57,14 +57,13 @@ impl Proxy {
         &self.client
     }
 
-    pub(crate) fn max_wait(&self) -> Duration {
-        self.max_wait
-    }
-
     /// Sends `inbound` to where `ticket` says, and returns the answer: a stream from its first chunk on, anything else whole.
     pub(crate) async fn send(&self, inbound: &Inbound, headers: &HeaderMap, ticket: Ticket) -> Result<Response, Failure> {
+        let engine = ticket.engine().name().to_owned();
         tokio::select! {
-            answer = timeout(self.max_wait, self.exchange(inbound, headers, ticket)) => answer.unwrap_or(Err(Failure::Timeout)),
+            answer = timeout(self.max_wait, self.exchange(inbound, headers, ticket)) => {
+                answer.unwrap_or(Err(Failure::Timeout { engine }))
+            }
             () = self.cut.cancelled() => Err(Failure::ShuttingDown),
         }
     }
@@ -100,7 +99,7 @@ impl Proxy {
 /// An answer that is not streamed: its usage is known before its headers go out.
 async fn whole(answer: reqwest::Response, mut ticket: Ticket) -> Result<Response, Failure> {
     let mut response = head(&answer, &ticket);
-    let body = collect(answer).await.map_err(|reason| ticket.failed(reason))?;
+    let body = collect(answer, ANSWER_BYTES_MAX).await.map_err(|reason| ticket.failed(reason))?;
     if let Some(cached) = ticket.answered(Usage::of_answer(&body)) {
         response.headers_mut().insert(headers::X_KV_CACHED_TOKENS, cached.into());
     }
@@ -117,23 +116,30 @@ fn head(answer: &reqwest::Response, ticket: &Ticket) -> Response {
     response
 }
 
-/// The whole body, up to [`ANSWER_BYTES_MAX`].
-async fn collect(mut answer: reqwest::Response) -> Result<Bytes, String> {
+/// The answer to a question of the gateway's own.
+pub(crate) async fn side_answer(answer: reqwest::Response) -> Result<Bytes, String> {
+    collect(answer, SIDE_ANSWER_BYTES_MAX).await
+}
+
+/// The whole body, up to `bytes_max`.
+async fn collect(mut answer: reqwest::Response, bytes_max: usize) -> Result<Bytes, String> {
     let mut body = BytesMut::new();
     while let Some(chunk) = answer.chunk().await.map_err(|error| reason(&error))? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(format!("its answer is longer than {ANSWER_BYTES_MAX} bytes"));
+        if body.len() + chunk.len() > bytes_max {
+            return Err(format!("its answer is longer than {bytes_max} bytes"));
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body.freeze())
 }
 
-/// An error of the HTTP client with its causes: alone, it says no more than that a request failed.
+/// The first cause of an error of the HTTP client, which itself says no more than that a request failed.
 pub(crate) fn reason(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let last = causes.last().map(ToString::to_string);
-    last.unwrap_or_else(|| error.to_string())
+    let mut last: &dyn Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
 }
 
 /// Whether the engine, or a proxy in front of it, says that it can serve nobody now.

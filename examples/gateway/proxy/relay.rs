@@ -64,9 +64,8 @@ impl Relay {
     }
 
     fn failed(&mut self, error: &reqwest::Error) -> Bytes {
-        let reason = super::reason(error);
-        self.ticket.failed(&reason);
-        self.break_off(&ApiError::Upstream { engine: self.ticket.engine().name().to_owned(), reason })
+        let failure = self.ticket.failed(super::reason(error));
+        self.break_off(&failure.into())
     }
 
     /// Tells the client in the stream's own form that nothing more comes.

@@ -3,6 +3,8 @@
 mod chat;
 mod prompt;
 
+use std::sync::Arc;
+
 use axum::http::Uri;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
@@ -69,7 +71,7 @@ impl Inbound {
         let fields: Fields<'_> = parse(&body)?;
         let model = fields.model.ok_or_else(|| ApiError::invalid("model", "expected the name of a model in `model`"))?;
         let prompt = match route {
-            Route::Chat => Prompt::Chat(parse(&body)?),
+            Route::Chat => Prompt::Chat(Arc::new(parse(&body)?)),
             Route::Completions => Prompt::read(fields.prompt, fields.prompt_embeds.is_some(), fields.add_special_tokens)?,
         };
         let usage_is_ours = fields.stream_options.is_none();

@@ -1,5 +1,7 @@
 //! The prompt of a request in the forms that OpenAI's API has for it.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,7 +14,7 @@ pub(crate) enum Prompt {
     /// Tokens already.
     Ids(Vec<u32>),
     Text { text: String, add_special_tokens: bool },
-    Chat(Chat),
+    Chat(Arc<Chat>),
     /// Input that has no tokens of ours.
     Opaque(Untokenized),
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use kv_routing::Policy;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -64,6 +65,17 @@ pub enum PolicyKind {
     RoundRobin,
     /// To any engine.
     Random,
+}
+
+impl From<PolicyKind> for Policy {
+    fn from(kind: PolicyKind) -> Self {
+        match kind {
+            PolicyKind::CacheAware => Self::CacheAware,
+            PolicyKind::LeastLoad => Self::LeastLoad,
+            PolicyKind::RoundRobin => Self::RoundRobin,
+            PolicyKind::Random => Self::Random,
+        }
+    }
 }
 
 /// Why the gateway cannot be started with these options.

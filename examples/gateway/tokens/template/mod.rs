@@ -78,7 +78,7 @@ fn environment() -> Environment<'static> {
 }
 
 /// Python's words where they differ from Jinja's in Rust.
-fn print_as_python(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
+fn print_as_python(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     match (value.kind(), value.is_true()) {
         (ValueKind::None, _) => out.write_str("None")?,
         (ValueKind::Bool, true) => out.write_str("True")?,
