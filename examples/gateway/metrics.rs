@@ -116,6 +116,9 @@ fn describe() {
     describe_counter!("kv_replays_total", "Questions to a rank's replay socket");
     describe_counter!("kv_losses_total", "Events or parts of them that were not used, by reason");
     describe_counter!(UNPREDICTED, "Requests that were routed without their tokens, by reason");
+    for reason in Untokenized::ALL {
+        counter!(UNPREDICTED, "reason" => reason.as_str()).absolute(0);
+    }
     describe_counter!(REFUSED, "Requests that the gateway refused or failed, by the code of its error");
 }
 

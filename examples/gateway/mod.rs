@@ -16,16 +16,21 @@
 
 mod api;
 mod app;
+mod demo;
 mod fleet;
 mod limits;
 mod metrics;
 mod proxy;
 mod request;
 mod route;
+mod run;
+mod screen;
 mod server;
 mod settings;
+mod table;
 mod tokens;
 
+pub use self::run::{RunError, run};
 pub use self::server::{Gateway, StartError};
 pub use self::settings::{EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError};
 pub use self::tokens::TokenFilesError;

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::serve::ListenerExt;
 use kv_index::{ReferenceIndex, WorkersExhausted};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::api::router;
@@ -16,7 +17,9 @@ use super::app::App;
 use super::fleet::Fleet;
 use super::limits::{GRACE, GRACE_LAST};
 use super::proxy::Proxy;
+use super::screen::Screen;
 use super::settings::{IndexKind, Settings};
+use super::table;
 use super::tokens::{TokenFilesError, Tokens};
 
 /// A gateway that serves.
@@ -79,9 +82,39 @@ impl Gateway {
         self.address
     }
 
-    /// Where the tokens of prompts come from, in words.
-    pub fn tokens_from(&self) -> String {
-        self.app.tokens.describe()
+    /// What serves where and by what, in words for whoever started it.
+    pub fn greeting(&self) -> String {
+        let settings = &self.app.settings;
+        let mut text =
+            format!("Gateway at http://{}, policy {:?}, index {:?}.\n", self.address, settings.policy, settings.kv_index);
+        text += &format!("Tokens come from {}.\n", self.app.tokens.describe());
+        for engine in &settings.engines {
+            let events = engine.events.as_ref().map_or("none: routed to by load alone".to_owned(), ToString::to_string);
+            let replay = engine.replay.as_ref().map_or("none: what is missed stays missed".to_owned(), ToString::to_string);
+            text +=
+                &format!("Engine {} at {}, ranks {}, events {events}, replay {replay}.\n", engine.name, engine.url, engine.ranks);
+        }
+        text
+    }
+
+    /// The table of all ranks: blocks, requests, hit rate, predicted against reported.
+    pub fn table(&self) -> String {
+        table::render(&self.app)
+    }
+
+    /// Shows the table on `screen` until the future is dropped.
+    pub(super) fn keep_table_shown(&self, screen: Screen) -> impl Future<Output = ()> + 'static {
+        table::keep_shown(self.app.clone(), screen)
+    }
+
+    /// Ends when every engine answers and every event stream is connected.
+    pub fn all_ready(&self) -> impl Future<Output = ()> + 'static {
+        let app = self.app.clone();
+        async move {
+            while !app.fleet.engines().iter().all(|engine| engine.is_ready() && engine.streams_connected()) {
+                sleep(READY_POLL).await;
+            }
+        }
     }
 
     /// Takes no further connection, lets running answers finish for [`GRACE`], tells those that did not, and closes all sockets.
@@ -96,6 +129,9 @@ impl Gateway {
         self.watching.shutdown().await;
     }
 }
+
+/// How often a start-up that is waited for is looked at.
+const READY_POLL: Duration = Duration::from_millis(20);
 
 async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) -> std::io::Result<()> {
     // Each token of a stream is a small write, and waits for the one before it unless told not to.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
 
 use super::ApiError;
 use crate::gateway::app::App;
@@ -32,7 +33,11 @@ async fn answer(app: &App, request: Request) -> Result<Response, ApiError> {
     if let Err(reason) = tokens {
         app.metrics.unpredicted(reason);
     }
-    let question = Question { inbound: &inbound, tokens: tokens.as_deref().map_err(|reason| *reason), explain: wants_explanation(&parts.headers) };
+    let question = Question {
+        inbound: &inbound,
+        tokens: tokens.as_deref().map_err(|reason| *reason),
+        explain: wants_explanation(&parts.headers),
+    };
     send(app, &question, &parts.headers, servers).await
 }
 
@@ -56,12 +61,19 @@ async fn send(app: &App, question: &Question<'_>, headers: &HeaderMap, mut serve
 
 /// The whole body, up to `limit` bytes.
 async fn read_body(body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes, ApiError> {
-    let told = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if told.is_some_and(|length: usize| length > limit) {
+    let told = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if told.is_some_and(|length| length > limit) {
         return Err(ApiError::TooLarge { limit });
     }
-    to_bytes(body, limit).await.map_err(|error| {
-        let too_large = std::error::Error::source(&error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
-        if too_large { ApiError::TooLarge { limit } } else { ApiError::Invalid { param: None, reason: format!("cannot read the body: {error}") } }
-    })
+    let mut chunks = body.into_data_stream();
+    let mut whole = BytesMut::with_capacity(told.unwrap_or(0));
+    while let Some(chunk) = chunks.next().await {
+        let broken = |error| ApiError::Invalid { param: None, reason: format!("cannot read the body: {error}") };
+        let chunk = chunk.map_err(broken)?;
+        if whole.len() + chunk.len() > limit {
+            return Err(ApiError::TooLarge { limit });
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole.freeze())
 }

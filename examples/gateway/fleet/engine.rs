@@ -61,6 +61,11 @@ impl Engine {
         self.state.read().ready
     }
 
+    /// Whether every rank that has events is subscribed to.
+    pub(crate) fn streams_connected(&self) -> bool {
+        self.spec.events.is_none() || self.ranks.iter().all(|rank| rank.stream().connected)
+    }
+
     /// What it serves, or served when it last answered.
     pub(crate) fn models(&self) -> Arc<[ModelCard]> {
         self.state.read().models.clone()

@@ -20,7 +20,6 @@ use tokio::task::JoinSet;
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 use self::intake::Intake;
-pub(crate) use self::models::ModelCard;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
@@ -126,6 +125,7 @@ fn stream_options(spec: &EngineSpec) -> StreamOptions {
 
 #[cfg(test)]
 mod tests {
+    use super::models::ModelCard;
     use super::*;
 
     fn fleet(count: usize) -> Fleet {
@@ -148,7 +148,8 @@ mod tests {
         serves(&fleet, 1, &[("m", None), ("ad", Some("m"))]);
         serves(&fleet, 2, &[("m", None)]);
         fleet.engines[2].is_down("gone".to_owned());
-        let names = |model| fleet.serving(model).unwrap().iter().map(|s| (s.engine.name().to_owned(), s.is_adapter)).collect::<Vec<_>>();
+        let names =
+            |model| fleet.serving(model).unwrap().iter().map(|s| (s.engine.name().to_owned(), s.is_adapter)).collect::<Vec<_>>();
         assert_eq!(names("m"), [("h:1".to_owned(), false), ("h:2".to_owned(), false)]);
         assert_eq!(names("ad"), [("h:2".to_owned(), true)]);
     }

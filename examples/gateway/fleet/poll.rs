@@ -26,7 +26,9 @@ pub(super) async fn keep_polled(engine: Arc<Engine>, client: Client) {
             }
             Err(reason) => {
                 engine.is_down(reason);
-                std::mem::replace(&mut backoff, longest.min(backoff * 2))
+                let pause = backoff;
+                backoff = longest.min(backoff * 2);
+                pause
             }
         };
         wait(&engine, pause).await;

@@ -7,9 +7,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use super::engine::Engine;
 use super::rank::Rank;
 use crate::gateway::metrics::Metrics;
-use crate::gateway::proxy::headers::{
-    X_KV_DECISION, X_KV_PREDICTED_TOKENS, X_KV_RANK, X_KV_UNPREDICTED, X_KV_WORKER,
-};
+use crate::gateway::proxy::headers::{X_KV_DECISION, X_KV_PREDICTED_TOKENS, X_KV_RANK, X_KV_UNPREDICTED, X_KV_WORKER};
 use crate::gateway::proxy::{Failure, Usage};
 use crate::gateway::request::Untokenized;
 

@@ -37,9 +37,14 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The connection failed, or the engine says that it can serve nobody: another engine may.
-    Engine { engine: String, reason: String },
+    Engine {
+        engine: String,
+        reason: String,
+    },
     /// The wait is over. The engine may still be at work, so the request is not given to a second one.
-    Timeout { engine: String },
+    Timeout {
+        engine: String,
+    },
     ShuttingDown,
 }
 
@@ -68,7 +73,7 @@ impl Proxy {
         }
     }
 
-    async fn exchange(&self, inbound: &Inbound, headers: &HeaderMap, mut ticket: Ticket) -> Result<Response, Failure> {
+    async fn exchange(&self, inbound: &Inbound, headers: &HeaderMap, ticket: Ticket) -> Result<Response, Failure> {
         let request = self.client.post(ticket.engine().at(inbound.route.path()));
         let request = request.headers(headers::for_engine(headers, ticket.sent_rank())).body(inbound.engine_body());
         match request.send().await {

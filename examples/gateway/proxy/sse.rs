@@ -77,7 +77,8 @@ mod tests {
                 let (left, right) = stream.as_bytes().split_at(at);
                 let (events, rest) = split(&[left, right]);
                 assert_eq!([events.concat(), rest.to_vec()].concat(), stream.as_bytes(), "no byte is lost at {at}");
-                let data = |events: &[Bytes]| events.iter().filter_map(|event| data(event).map(<[u8]>::to_vec)).collect::<Vec<_>>();
+                let data =
+                    |events: &[Bytes]| events.iter().filter_map(|event| data(event).map(<[u8]>::to_vec)).collect::<Vec<_>>();
                 assert_eq!(data(&events), data(&whole), "cut at {at} of {end:?}");
             }
         }

@@ -60,7 +60,9 @@ mod tests {
     use super::*;
 
     fn of(details: &str) -> Option<Usage> {
-        Usage::of_answer(format!(r#"{{"choices":[{{}}],"usage":{{"prompt_tokens":40,"completion_tokens":1{details}}}}}"#).as_bytes())
+        Usage::of_answer(
+            format!(r#"{{"choices":[{{}}],"usage":{{"prompt_tokens":40,"completion_tokens":1{details}}}}}"#).as_bytes(),
+        )
     }
 
     #[test]

@@ -102,7 +102,8 @@ impl Inbound {
 
 /// Reads a whole body, and says where it stops being what it should be.
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| ApiError::Invalid { param: None, reason: format!("cannot read the body: {error}") })
+    serde_json::from_slice(body)
+        .map_err(|error| ApiError::Invalid { param: None, reason: format!("cannot read the body: {error}") })
 }
 
 const WITH_USAGE: &[u8] = br#""stream_options":{"include_usage":true},"#;

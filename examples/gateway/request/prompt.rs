@@ -13,7 +13,10 @@ use crate::gateway::api::ApiError;
 pub(crate) enum Prompt {
     /// Tokens already.
     Ids(Vec<u32>),
-    Text { text: String, add_special_tokens: bool },
+    Text {
+        text: String,
+        add_special_tokens: bool,
+    },
     Chat(Arc<Chat>),
     /// Input that has no tokens of ours.
     Opaque(Untokenized),
@@ -90,9 +93,11 @@ fn only<T>(mut prompts: Vec<T>) -> Result<T, ApiError> {
     prompts.pop().filter(|_| got == 1).ok_or_else(several)
 }
 
-const EXPECTED: &str = "expected `prompt` to be a text, a list of token ids (0 to 4294967295), or a list that holds one of either";
+const EXPECTED: &str =
+    "expected `prompt` to be a text, a list of token ids (0 to 4294967295), or a list that holds one of either";
 /// Several prompts may have their prefixes on several engines, and their answers would have to be merged.
-const ONE_EACH: &str = "expected one prompt: this gateway routes each prompt by its own prefix, so send each in a request of its own";
+const ONE_EACH: &str =
+    "expected one prompt: this gateway routes each prompt by its own prefix, so send each in a request of its own";
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,7 @@ use thiserror::Error;
 use crate::gateway::limits::RANKS_MAX;
 
 /// One engine: where it serves, and where it tells what its cache holds.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "EngineFields")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSpec {
     /// What the engine is called in headers, metrics and the table. Unique.
     pub name: String,
@@ -36,9 +35,9 @@ pub struct EngineSpec {
 }
 
 /// An engine as the file writes it.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct EngineFields {
+pub(super) struct EngineFields {
     url: String,
     name: Option<String>,
     events: Option<String>,
@@ -86,7 +85,9 @@ pub enum EngineSpecError {
         got: String,
     },
     /// Several ranks cannot share one socket.
-    #[error("{key}={endpoint} serves one rank, and the engine has {ranks}: expected a tcp:// endpoint, whose port counts up by rank")]
+    #[error(
+        "{key}={endpoint} serves one rank, and the engine has {ranks}: expected a tcp:// endpoint, whose port counts up by rank"
+    )]
     OneSocket {
         /// `events` or `replay`
         key: &'static str,

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Spanned;
 
+use super::engine::EngineFields;
 use super::{EngineSpec, IndexKind, PolicyKind};
 
 /// What a file may say. Options on the command line win over it.
@@ -25,7 +26,10 @@ pub(super) struct FileSettings {
     pub(super) max_wait: Option<u64>,
     pub(super) log_decisions: Option<bool>,
     #[serde(default)]
-    pub(super) engine: Vec<Spanned<EngineSpec>>,
+    engine: Vec<Spanned<EngineFields>>,
+    /// What `engine` comes to.
+    #[serde(skip)]
+    pub(super) engines: Vec<EngineSpec>,
 }
 
 /// Why a configuration file cannot be used.
@@ -67,12 +71,14 @@ impl FileSettings {
     /// Reads a file's text; or where it goes wrong, in bytes, and why.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         let at = |error: toml::de::Error| (error.span().map_or(0, |span| span.start), error.message().to_owned());
-        let settings: Self = toml::from_str(text).map_err(at)?;
-        for (i, engine) in settings.engine.iter().enumerate() {
-            let name = &engine.get_ref().name;
-            if settings.engine[..i].iter().any(|earlier| earlier.get_ref().name == *name) {
-                return Err((engine.span().start, format!("two engines are called {name:?}: give one of them another `name`")));
+        let mut settings: Self = toml::from_str(text).map_err(at)?;
+        for fields in std::mem::take(&mut settings.engine) {
+            let start = fields.span().start;
+            let engine = EngineSpec::try_from(fields.into_inner()).map_err(|error| (start, error.to_string()))?;
+            if settings.engines.iter().any(|earlier| earlier.name == engine.name) {
+                return Err((start, format!("two engines are called {:?}: give one of them another `name`", engine.name)));
             }
+            settings.engines.push(engine);
         }
         Ok(settings)
     }
@@ -106,7 +112,7 @@ mod tests {
         assert!(settings.listen.is_some() && settings.kv_index.is_some() && settings.policy.is_some() && settings.seed.is_some());
         assert!(settings.tokenizer.is_some() && settings.chat_template.is_some() && settings.body_limit.is_some());
         assert!(settings.max_wait.is_some() && settings.log_decisions.is_some());
-        assert_eq!(settings.engine.len(), 2);
+        assert_eq!(settings.engines.len(), 2);
         FileSettings::parse(sample).unwrap();
     }
 

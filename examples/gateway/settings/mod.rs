@@ -133,11 +133,10 @@ impl Settings {
 
     fn laid_over(options: &Options, file: FileSettings) -> Self {
         let defaults = Self::default();
-        let of_file = file.engine.into_iter().map(toml::Spanned::into_inner);
         let max_wait = options.max_wait.or(file.max_wait).map_or(defaults.max_wait, Duration::from_secs);
         Self {
             listen: options.listen.clone().or(file.listen).unwrap_or(defaults.listen),
-            engines: of_file.chain(options.engines.iter().cloned()).collect(),
+            engines: file.engines.into_iter().chain(options.engines.iter().cloned()).collect(),
             kv_index: options.kv_index.or(file.kv_index).unwrap_or(defaults.kv_index),
             policy: options.policy.or(file.policy).unwrap_or(defaults.policy),
             seed: options.seed.or(file.seed).unwrap_or(defaults.seed),
@@ -176,7 +175,8 @@ mod tests {
 
     #[test]
     fn options_win_over_the_file_and_the_file_over_the_defaults() {
-        let settings = resolve(&["--config", sample(), "--listen", "0.0.0.0:9000", "--engine", "http://c:1", "--seed", "3"]).unwrap();
+        let settings =
+            resolve(&["--config", sample(), "--listen", "0.0.0.0:9000", "--engine", "http://c:1", "--seed", "3"]).unwrap();
         let names: Vec<_> = settings.engines.iter().map(|engine| engine.name.as_str()).collect();
         assert_eq!(names, ["127.0.0.1:8000", "second", "c:1"]);
         assert_eq!((settings.listen.as_str(), settings.seed), ("0.0.0.0:9000", 3));

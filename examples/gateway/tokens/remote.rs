@@ -77,7 +77,8 @@ mod tests {
     fn questions_are_as_the_engines_read_them() {
         let text = Question { model: "m", prompt: Text { prompt: "hi", add_special_tokens: true } };
         assert_eq!(serde_json::to_string(&text).unwrap(), r#"{"model":"m","prompt":"hi","add_special_tokens":true}"#);
-        let chat: Chat = serde_json::from_str(r#"{"messages":[{"role":"user","content":"hi"}],"tools":[{"b":1,"a":2}]}"#).unwrap();
+        let chat: Chat =
+            serde_json::from_str(r#"{"messages":[{"role":"user","content":"hi"}],"tools":[{"b":1,"a":2}]}"#).unwrap();
         let expected = concat!(
             r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"b":1,"a":2}],"#,
             r#""add_generation_prompt":true,"continue_final_message":false,"add_special_tokens":false}"#

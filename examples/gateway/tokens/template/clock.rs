@@ -73,20 +73,8 @@ impl Date {
 /// Days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_EPOCH: u64 = 719_468;
 const DAYS_OF_400_YEARS: u64 = 146_097;
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
+const MONTHS: [&str; 12] =
+    ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 /// 1970-01-01 was a Thursday.
 const WEEKDAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 

@@ -17,7 +17,9 @@ pub(super) fn as_templates_see_them(messages: Value, loops_over_content: bool) -
     }
     let change = |key: &str, field: Value| match key {
         "content" if !loops_over_content => joined_text(field),
-        "tool_calls" => each(field, |call| fields(call, &|key, field| if key == "function" { function(field) } else { Ok(field) })),
+        "tool_calls" => {
+            each(field, |call| fields(call, &|key, field| if key == "function" { function(field) } else { Ok(field) }))
+        }
         _ => Ok(field),
     };
     each(messages, |message| fields(message, &change))
@@ -68,14 +70,9 @@ fn fields(map: Value, change: &dyn Fn(&str, Value) -> Result<Value, Error>) -> R
         return Ok(map);
     }
     let field = |key: Value| Ok((key.clone(), change(key.as_str().unwrap_or_default(), map.get_item(&key)?)?));
-    map.try_iter()?.map(field).collect::<Result<Vec<(Value, Value)>, Error>>().map(Value::from_iter)
+    map.try_iter()?.map(field).collect::<Result<Vec<(Value, Value)>, Error>>().map(Value::from_pairs)
 }
 
 /// How the templates in use begin a loop over the parts of a message.
-const CONTENT_LOOPS: [&str; 5] = [
-    "in message.content",
-    "in message['content']",
-    "in message[\"content\"]",
-    "in content",
-    "in msg.content",
-];
+const CONTENT_LOOPS: [&str; 5] =
+    ["in message.content", "in message['content']", "in message[\"content\"]", "in content", "in msg.content"];

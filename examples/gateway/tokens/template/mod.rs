@@ -8,6 +8,7 @@ mod clock;
 mod json;
 mod messages;
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value, escape_formatter};
 use minijinja_contrib::pycompat::unknown_method_callback;
@@ -61,14 +62,14 @@ impl Template {
                 fields.push((name.to_string(), kwargs.get_item(&name)?));
             }
         }
-        Ok(Value::from_iter(fields))
+        Ok(Value::from_pairs(fields))
     }
 }
 
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.expect("the delimiters are the default ones"));
     environment.set_unknown_method_callback(unknown_method_callback);
     environment.set_formatter(print_as_python);
     environment.add_filter("tojson", json::to_json);

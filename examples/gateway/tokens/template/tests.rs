@@ -1,8 +1,5 @@
 //! Renderings whose text is known: by the cases that an engine's own renderer made, and by Jinja's rules.
 
-use std::fs;
-use std::path::Path;
-
 use serde_json::{Value as Json, json};
 
 use super::*;
@@ -45,12 +42,7 @@ fn outline_of_ids(ids: &[Json]) -> String {
 
 #[test]
 fn rendered_chats_have_the_outline_of_a_qwen3_engine_s_prompts() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/vectors/sglang_chat_render_qwen3_8b.json");
-    let Ok(text) = fs::read_to_string(&path) else {
-        println!("skipped: {} is absent", path.display());
-        return;
-    };
-    let cases: Json = serde_json::from_str(&text).unwrap();
+    let cases: Json = serde_json::from_str(include_str!("../../../tests/data/sglang_chat_render_qwen3_8b.json")).unwrap();
     let chatml = include_str!("../../../templates/chatml.jinja");
     for case in cases["cases"].as_array().unwrap() {
         let request = &case["request"];
@@ -77,7 +69,8 @@ fn tools_are_printed_as_python_prints_them_and_in_the_client_s_order() {
 
 #[test]
 fn text_parts_become_lines_unless_the_template_loops_over_them() {
-    let request = json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]});
+    let request =
+        json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]});
     assert_eq!(render("{{ messages[0].content }}", &request), "a\nb");
     let looping = "{% for message in messages %}{% for part in message.content %}[{{ part.text }}]{% endfor %}{% endfor %}";
     assert_eq!(render(looping, &request), "[a][b]");
