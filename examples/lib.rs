@@ -4,3 +4,8 @@
 pub mod capture;
 pub mod gateway;
 pub mod mock_engine;
+
+/// The README, whose code is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

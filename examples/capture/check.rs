@@ -93,6 +93,9 @@ pub fn check(path: &Path, options: StreamOptions) -> Result<Report, CheckError> 
     let mut replayer = Replayer::new(&recording.messages, options)?;
     let rows =
         if recording.tree.is_empty() { requests(&recording, &mut replayer) } else { tree::rows(&recording, &mut replayer) };
+    if let Some(text) = &recording.trtllm {
+        replayer.apply_drain(text, options)?;
+    }
     let losses = replayer.losses();
     let mut report = Report { file: path.display().to_string(), title: recording.title.clone(), rows, ..Report::default() };
     report.sum_up(&replayer, &losses);
@@ -102,6 +105,7 @@ pub fn check(path: &Path, options: StreamOptions) -> Result<Report, CheckError> 
 impl Report {
     fn sum_up(&mut self, replayer: &Replayer, losses: &Losses) {
         [self.stored, self.removed, self.cleared] = replayer.events;
+        self.blocks = replayer.blocks();
         self.losses = losses.iter().map(|(loss, count)| (loss.as_str(), count)).collect();
         let unexplained: u64 = losses.iter().filter(|(loss, _)| is_unexplained(*loss)).map(|(_, count)| count).sum();
         self.unexplained_losses = unexplained + replayer.odd_frames;
@@ -111,7 +115,6 @@ impl Report {
             self.dialect = self.dialect.or(profile.dialect.map(Dialect::as_str));
             caveats.extend(profile.caveats.iter().map(|caveat| caveat.as_str()));
             self.missed_batches += rank.cursor.missed();
-            self.blocks += rank.stream.counts().stored - rank.stream.counts().removed;
         }
         self.caveats = caveats.into_iter().collect();
     }
@@ -190,11 +193,12 @@ impl Answer {
             None => ports,
         };
         for port in candidates {
-            let predicted = replayer.predict(port, namespace, &request.prompt_token_ids).tokens as u64;
+            let predicted = predict(replayer, port, namespace, request);
             let better = self.predicted.is_none_or(|before| before.abs_diff(reported) > predicted.abs_diff(reported));
             if better {
                 self.predicted = Some(predicted);
-                self.label = label(replayer, port, requests, at, namespace);
+                self.label = label(replayer, port, requests, at, namespace)
+                    .or_else(|| (predicted < reported).then(|| hides_blocks(replayer, port)).flatten());
             }
         }
     }
@@ -210,21 +214,37 @@ impl Answer {
     }
 }
 
+fn predict(replayer: &mut Replayer, port: u16, namespace: Namespace<'_>, request: &Request) -> u64 {
+    let predicted = replayer.predict(port, namespace, &request.prompt_token_ids).tokens as u64;
+    let dialect = replayer.rank(port).and_then(|rank| rank.stream.profile().dialect);
+    // vLLM reads no cache for a request that wants the log probabilities of its prompt.
+    if dialect == Some(Dialect::Vllm) && request.extra.prompt_logprobs.is_some() { 0 } else { predicted }
+}
+
+/// Why the rank may hold more than the index knows, and never less.
+fn hides_blocks(replayer: &Replayer, port: u16) -> Option<&'static str> {
+    let rank = replayer.rank(port)?;
+    if rank.joined_late() {
+        return Some("stored before the recording began");
+    }
+    (rank.stream.waiting_blocks() > 0).then_some("a store waits for a parent that was not announced")
+}
+
 /// Why the request is not labelled exact.
 fn label(replayer: &Replayer, port: u16, requests: &[Request], at: usize, namespace: Namespace<'_>) -> Option<&'static str> {
-    let (_, rank) = replayer.ranks().find(|rank| rank.0 == port)?;
+    let rank = replayer.rank(port)?;
     let profile = rank.stream.profile();
-    if rank.cursor.missed() > 0 {
-        return Some("the stream missed batches");
+    if rank.cursor.missed() > rank.cursor.unknown_before() {
+        return Some("the stream lost batches");
     }
-    if rank.stream.waiting_blocks() > 0 {
-        return Some("stores wait for a parent that was not announced");
+    if requests[..at].iter().any(Request::reannounces) {
+        return Some("a request asked for kv_cache_report_mode=full, whose announcements look like copies");
     }
     if profile.dialect == Some(Dialect::Vllm) && at > 0 && requests[at - 1].clears() {
         return Some("an idle vLLM announces a clear with its next step");
     }
     // Before the first store nothing is held, whatever the engine will turn out to be.
-    let caveat = profile.caveat_for(namespace).filter(|caveat| *caveat != Caveat::NotRecognised);
+    let caveat = profile.caveat_for(namespace).filter(|caveat| *caveat != Caveat::NotRecognised || profile.scheme.is_some());
     if let Some(caveat) = caveat {
         return Some(caveat.as_str());
     }

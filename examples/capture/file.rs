@@ -85,6 +85,10 @@ pub struct Extra {
     pub cache_salt: Option<String>,
     /// Headers that were sent.
     pub headers: serde_json::Map<String, Value>,
+    /// vLLM computes the whole prompt of a request that asks for these.
+    pub prompt_logprobs: Option<Value>,
+    /// vLLM's further options.
+    pub vllm_xargs: serde_json::Map<String, Value>,
 }
 
 /// One operation on a radix tree.
@@ -226,6 +230,11 @@ impl Request {
     /// Whether it empties the cache.
     pub fn clears(&self) -> bool {
         self.path.as_deref().is_some_and(|path| path.contains("reset_prefix_cache") || path.contains("flush_cache"))
+    }
+
+    /// Whether it made vLLM announce again what it reused, in events that look like further copies.
+    pub fn reannounces(&self) -> bool {
+        self.extra.vllm_xargs.get("kv_cache_report_mode").is_some_and(|mode| mode == "full")
     }
 
     /// The data-parallel rank that it was sent to, if the recording says.

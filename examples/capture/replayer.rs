@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kv_events::wire::{decode_batch, frame};
+use kv_events::wire::{decode_batch, frame, trtllm};
 use kv_events::{Batch, Cursor, Event, Losses, Prediction, Predictor, Stream, StreamOptions, Verdict};
 use kv_index::{ContentHash, Index, Namespace, ReferenceIndex, ReferenceWorker, WorkersExhausted};
 
@@ -15,6 +15,8 @@ pub struct Replayer {
     ranks: BTreeMap<u16, Rank>,
     /// The lowest port of a replay socket.
     replay_base: u16,
+    /// What could not be placed in a drain of JSON events.
+    drained: Losses,
     predictor: Predictor,
     hashes: Vec<ContentHash>,
     /// Events of each kind: stored, removed, cleared.
@@ -30,6 +32,8 @@ pub struct Rank {
     pub cursor: Cursor,
     /// Its state.
     pub stream: Stream<ReferenceWorker>,
+    /// The lowest sequence that the recording holds; nothing before it can be known.
+    pub first_sequence: u64,
     /// Batches that came again.
     pub stale: u64,
 }
@@ -48,10 +52,25 @@ impl Replayer {
         let index = ReferenceIndex::new();
         let rank = |port| {
             let stream = Stream::new(index.add_worker()?, options);
-            Ok((port, Rank { cursor: Cursor::new(), stream, stale: 0 }))
+            Ok((port, Rank { cursor: Cursor::new(), stream, first_sequence: u64::MAX, stale: 0 }))
         };
         let ranks = ports.into_iter().map(rank).collect::<Result<_, WorkersExhausted>>()?;
-        Ok(Self { index, ranks, replay_base, predictor: Predictor::new(), hashes: Vec::new(), events: [0; 3], odd_frames: 0 })
+        let mut replayer = Self {
+            index,
+            ranks,
+            replay_base,
+            drained: Losses::default(),
+            predictor: Predictor::new(),
+            hashes: Vec::new(),
+            events: [0; 3],
+            odd_frames: 0,
+        };
+        for (message, (sequence, _)) in messages.iter().filter_map(|message| Some((message, decode(message)?))) {
+            if let Some(rank) = replayer.rank_of(message) {
+                rank.first_sequence = rank.first_sequence.min(sequence);
+            }
+        }
+        Ok(replayer)
     }
 
     /// The ranks, by port.
@@ -59,11 +78,43 @@ impl Replayer {
         self.ranks.iter().map(|(&port, rank)| (port, rank))
     }
 
+    /// The rank whose live messages come on `port`.
+    pub fn rank(&self, port: u16) -> Option<&Rank> {
+        self.ranks.get(&port)
+    }
+
+    /// Blocks that all ranks hold, over all their views.
+    pub fn blocks(&self) -> u64 {
+        let held = |rank: &Rank| {
+            let views = rank.stream.profile().groups.iter().map(|group| group.any);
+            views.map(|view| self.index.digest(rank.stream.worker(), view).count).sum::<u64>()
+        };
+        self.ranks.values().map(held).sum()
+    }
+
     /// All losses.
     pub fn losses(&self) -> Losses {
-        let mut all = Losses::default();
+        let mut all = self.drained.clone();
         self.ranks.values().for_each(|rank| all.merge(&rank.stream.counts().losses));
         all
+    }
+
+    /// Applies the JSON events of one drain of a TensorRT-LLM engine, as one more rank.
+    ///
+    /// # Errors
+    /// When the index takes no more workers.
+    pub fn apply_drain(&mut self, text: &str, options: StreamOptions) -> Result<(), WorkersExhausted> {
+        let drain = trtllm::decode_json(text.as_bytes());
+        self.drained.merge(&drain.losses);
+        let mut stream = Stream::new(self.index.add_worker()?, options);
+        let mut cursor = Cursor::new();
+        for update in drain.updates {
+            cursor.admit_replayed(update.event_id, update.batch.clears());
+            stream.apply(&update.batch);
+            update.batch.events.iter().for_each(|event| self.events[kind_of(event)] += 1);
+        }
+        self.ranks.insert(0, Rank { cursor, stream, first_sequence: 0, stale: 0 });
+        Ok(())
     }
 
     /// Applies one message, if it is a batch and new.
@@ -108,6 +159,11 @@ impl Replayer {
 }
 
 impl Rank {
+    /// Whether the engine published before the first batch that the recording holds.
+    pub fn joined_late(&self) -> bool {
+        self.cursor.unknown_before() > 0 || (self.cursor.last().is_none() && self.first_sequence > 0)
+    }
+
     fn admit(&mut self, kind: MessageKind, sequence: u64, batch: &Batch) -> bool {
         let clears = batch.clears();
         let mut admit = || {

@@ -167,5 +167,5 @@ fn pages_of(stored: &Stored) -> impl Iterator<Item = (u64, &[u32])> {
 
 fn stores(capture: &Capture) -> impl Iterator<Item = Stored> {
     let events = capture.live().flat_map(|message| decode_batch(message.frames.last().expect("a payload")).events);
-    events.filter_map(|event| if let Event::Stored(stored) = event { Some(stored) } else { None })
+    events.filter_map(|event| if let Event::Stored(stored) = event { Some(*stored) } else { None })
 }
