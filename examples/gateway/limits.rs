@@ -22,7 +22,7 @@ pub(crate) const DECISION_HEADER_BYTES_MAX: usize = 2048;
 pub(crate) const RANKS_MAX: u32 = 1024;
 
 /// Longest wait for an engine's first byte by default. A long generation that is not streamed sends nothing until it ends.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(600);
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// Longest wait for a TCP connection to an engine. Beyond it, another engine is a better use of the time.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(3);

@@ -54,7 +54,7 @@ impl Screen {
 
     /// Sends the log to standard error, at `RUST_LOG`'s levels or from `info` on. Only the first call of a process does something.
     pub(super) fn start_log(&self) {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_LEVELS));
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(self.clone());
         _ = log.with_ansi(io::stderr().is_terminal()).try_init();
     }
@@ -91,3 +91,6 @@ impl Write for LogLine {
         io::stderr().flush()
     }
 }
+
+/// The ZeroMQ library of the mock engines tells of every connection.
+const LOG_LEVELS: &str = "info,zeromq=warn";

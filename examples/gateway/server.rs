@@ -85,16 +85,10 @@ impl Gateway {
     /// What serves where and by what, in words for whoever started it.
     pub fn greeting(&self) -> String {
         let settings = &self.app.settings;
-        let mut text =
-            format!("Gateway at http://{}, policy {:?}, index {:?}.\n", self.address, settings.policy, settings.kv_index);
-        text += &format!("Tokens come from {}.\n", self.app.tokens.describe());
-        for engine in &settings.engines {
-            let events = engine.events.as_ref().map_or("none: routed to by load alone".to_owned(), ToString::to_string);
-            let replay = engine.replay.as_ref().map_or("none: what is missed stays missed".to_owned(), ToString::to_string);
-            text +=
-                &format!("Engine {} at {}, ranks {}, events {events}, replay {replay}.\n", engine.name, engine.url, engine.ranks);
-        }
-        text
+        let policy = format!("policy {:?}, index {:?}", settings.policy, settings.kv_index);
+        let head = format!("Gateway at http://{}, {policy}.\nTokens come from {}.", self.address, self.app.tokens.describe());
+        let engines = settings.engines.iter().map(ToString::to_string);
+        [head].into_iter().chain(engines).collect::<Vec<_>>().join("\n")
     }
 
     /// The table of all ranks: blocks, requests, hit rate, predicted against reported.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use kv_events::Dialect;
 use kv_index::Digest;
 use serde::Serialize;
 
@@ -81,7 +82,7 @@ fn rank_report(app: &App, rank: &Rank) -> RankReport {
         sequence: stream.sequence,
         trust: stream.trust().as_str(),
         caveats: profile.caveats.iter().map(|caveat| caveat.as_str()).collect(),
-        dialect: profile.dialect.map(|dialect| dialect.as_str()),
+        dialect: profile.dialect.map(Dialect::as_str),
         block_tokens: scheme.map(|scheme| scheme.block_tokens.get()),
         lookahead_tokens: scheme.map(|scheme| scheme.lookahead_tokens),
         groups: profile.groups.iter().map(|views| format!("{:?}", views.group)).collect(),

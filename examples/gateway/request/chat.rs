@@ -14,10 +14,10 @@ pub(crate) struct Chat {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) documents: Option<Box<RawValue>>,
     /// A template of the request's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) chat_template: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) chat_template_kwargs: Option<Box<RawValue>>,
+    #[serde(rename = "chat_template", skip_serializing_if = "Option::is_none")]
+    pub(crate) template: Option<String>,
+    #[serde(rename = "chat_template_kwargs", skip_serializing_if = "Option::is_none")]
+    pub(crate) template_arguments: Option<Box<RawValue>>,
     #[serde(default = "yes")]
     pub(crate) add_generation_prompt: bool,
     #[serde(default)]

@@ -1,6 +1,7 @@
 //! How to reach one engine, from `--engine` or the configuration file.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
@@ -135,6 +136,19 @@ impl EngineSpec {
     fn of_rank(&self, base: &Endpoint, rank: u32) -> Option<Endpoint> {
         let host = Url::parse(&self.url).ok()?.host_str()?.to_owned();
         base.on_host(&host).for_rank(rank).ok()
+    }
+}
+
+impl fmt::Display for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, url, ranks, .. } = self;
+        write!(f, "Engine {name} at {url}, ")?;
+        match (&self.events, &self.replay) {
+            (None, _) => write!(f, "without events: routed to by load alone"),
+            (Some(events), None) => write!(f, "events {events}, without replay: what is missed stays missed"),
+            (Some(events), Some(replay)) => write!(f, "events {events}, replay {replay}"),
+        }?;
+        if *ranks > 1 { write!(f, ", {ranks} ranks on ports that count up") } else { Ok(()) }
     }
 }
 

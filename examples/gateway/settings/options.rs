@@ -30,7 +30,7 @@ pub struct Options {
     ///   name=NAME                its name in headers, metrics and the table [default: HOST:PORT of URL]
     ///   topic=PREFIX             the start of the topics to subscribe to
     ///   block-size=TOKENS        the size of a block, for wires that do not tell
-    ///   set-copies               it announces again what it has (vLLM with kv_cache_report_mode=full)
+    ///   set-copies               it announces again what it has (vLLM in the full report mode)
     ///   drops-last-block         it recomputes the last block that matched (EAGLE, MTP)
     #[arg(long = "engine", value_name = "URL[,KEY=VALUE]...", verbatim_doc_comment)]
     pub engines: Vec<EngineSpec>,

@@ -35,7 +35,7 @@ impl Local {
 
     /// Whether chats can be rendered here. A template that comes with a request is a program of a stranger's, and is left to the engine.
     pub(super) fn renders(&self, chat: &Chat) -> bool {
-        self.template.is_some() && chat.chat_template.is_none()
+        self.template.is_some() && chat.template.is_none()
     }
 
     /// The tokens of `text`.

@@ -25,9 +25,9 @@ fn strftime(format: &str, seconds: u64) -> Result<String, Error> {
 }
 
 fn field(directive: Option<char>, seconds: u64) -> Result<String, Error> {
-    let days = seconds / 86_400;
+    let days = usize::try_from(seconds / 86_400).unwrap_or(usize::MAX / 8);
     let date = Date::from_days(days);
-    let (month, weekday) = (MONTHS[date.month as usize - 1], WEEKDAYS[(days % 7) as usize]);
+    let (month, weekday) = (MONTHS[date.month - 1], WEEKDAYS[days % 7]);
     Ok(match directive {
         Some('Y') => date.year.to_string(),
         Some('y') => format!("{:02}", date.year % 100),
@@ -47,9 +47,9 @@ fn field(directive: Option<char>, seconds: u64) -> Result<String, Error> {
 
 /// A day of the Gregorian calendar.
 struct Date {
-    year: u64,
-    month: u64,
-    day: u64,
+    year: usize,
+    month: usize,
+    day: usize,
 }
 
 impl Date {
@@ -57,7 +57,7 @@ impl Date {
     ///
     /// Years are counted from March, so that the leap day is the last of its year: then a day's month follows from a
     /// line of slope 153/5, the mean length of the months from March on.
-    fn from_days(days: u64) -> Self {
+    fn from_days(days: usize) -> Self {
         let since_march_0000 = days + DAYS_TO_EPOCH;
         let (era, day_of_era) = (since_march_0000 / DAYS_OF_400_YEARS, since_march_0000 % DAYS_OF_400_YEARS);
         // Takes out the leap days of the era: one each 1,460 days, but for each 36,524, but not the last.
@@ -65,14 +65,14 @@ impl Date {
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let march_month = (5 * day_of_year + 2) / 153;
         let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        let year = era * 400 + year_of_era + usize::from(month <= 2);
         Self { year, month, day: day_of_year - (153 * march_month + 2) / 5 + 1 }
     }
 }
 
 /// Days from 0000-03-01 to 1970-01-01.
-const DAYS_TO_EPOCH: u64 = 719_468;
-const DAYS_OF_400_YEARS: u64 = 146_097;
+const DAYS_TO_EPOCH: usize = 719_468;
+const DAYS_OF_400_YEARS: usize = 146_097;
 const MONTHS: [&str; 12] =
     ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 /// 1970-01-01 was a Thursday.

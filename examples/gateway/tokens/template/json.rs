@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 /// The filter. Unlike Jinja's own it escapes nothing for HTML.
+#[expect(clippy::needless_pass_by_value, reason = "the signature of a filter")]
 pub(super) fn to_json(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = kwargs.get("indent")?;
     // transformers accepts it, and no template that is in use gives anything but false.

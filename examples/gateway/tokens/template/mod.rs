@@ -57,9 +57,9 @@ impl Template {
         // Absent lists are None to a template, not undefined.
         fields.push(("tools".to_owned(), chat.tools.as_deref().map(value).transpose()?.into()));
         fields.push(("documents".to_owned(), chat.documents.as_deref().map(value).transpose()?.into()));
-        if let Some(kwargs) = chat.chat_template_kwargs.as_deref().map(value).transpose()? {
-            for name in kwargs.try_iter()? {
-                fields.push((name.to_string(), kwargs.get_item(&name)?));
+        if let Some(arguments) = chat.template_arguments.as_deref().map(value).transpose()? {
+            for name in arguments.try_iter()? {
+                fields.push((name.to_string(), arguments.get_item(&name)?));
             }
         }
         Ok(Value::from_pairs(fields))
