@@ -83,8 +83,11 @@ pub trait Worker: Send {
     /// Takes `names` out of `view` and writes what happened to each into `out`, which is cleared first.
     fn remove(&mut self, view: View, names: &[BlockName], out: &mut Vec<Removed>);
 
+    /// Whether `view` holds `name`.
+    fn holds(&self, view: View, name: BlockName) -> bool;
+
     /// Whether any view holds `name`: whether a store may name it as its parent.
-    fn holds(&self, name: BlockName) -> bool;
+    fn knows(&self, name: BlockName) -> bool;
 
     /// Forgets everything that `view` holds.
     fn clear_view(&mut self, view: View);

@@ -154,7 +154,11 @@ impl Worker for ReferenceWorker {
         self.write(|tree| out.extend(names.iter().map(|&name| tree.remove(view, name))));
     }
 
-    fn holds(&self, name: BlockName) -> bool {
+    fn holds(&self, view: View, name: BlockName) -> bool {
+        self.read(|tree| tree.names.get(&name).is_some_and(|&place| tree.nodes[place].held.contains(&(view, name))))
+    }
+
+    fn knows(&self, name: BlockName) -> bool {
         self.read(|tree| tree.names.contains_key(&name))
     }
 

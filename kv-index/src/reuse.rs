@@ -360,7 +360,7 @@ mod tests {
     fn naive(limit: u32, groups: &[(Group, Vec<bool>)]) -> u32 {
         let accepts = |(group, units): &(Group, Vec<bool>), prefix: u32| {
             let size = group.block_tokens.get();
-            if prefix % size != 0 {
+            if !prefix.is_multiple_of(size) {
                 return false;
             }
             let needed = group.kind.lookback_blocks(group.block_tokens).min(prefix / size);

@@ -65,7 +65,7 @@ fn rule_2_an_unheld_parent_refuses_the_whole_store() {
     // A parent that only another view holds is held.
     store(&mut worker, DEVICE, Some(1), &[named(2, 20)]);
     remove(&mut worker, View::MAIN, &[1]);
-    assert!(!worker.holds(BlockName(1)), "and one that nobody holds any more is not");
+    assert!(!worker.knows(BlockName(1)), "and one that nobody holds any more is not");
     assert!(worker.store(DEVICE, Some(BlockName(1)), &[], &mut out).is_err());
     assert_eq!(worker.store(View(2), None, &[named(5, 5)], &mut out), Err(StoreError::UnknownView { view: View(2), views: 2 }));
 }
@@ -78,10 +78,12 @@ fn rule_3_a_name_stands_at_one_place_and_the_latest_store_wins() {
     assert_eq!(store(&mut worker, View::MAIN, None, &[named(1, 10)]), [Stored::AlreadyHeld]);
     assert_eq!(store(&mut worker, DEVICE, None, &[named(1, 10)]), [Stored::New], "another view holds it too");
     assert_eq!(index.digest(worker.id(), View::MAIN).count, 1);
+    assert!(worker.holds(View::MAIN, BlockName(1)) && worker.holds(DEVICE, BlockName(1)));
     assert_eq!(store(&mut worker, DEVICE, None, &[named(1, 11)]), [Stored::Moved]);
     assert_eq!(depth(&index, &worker, View::MAIN, &[10]), 0, "every view lost the old place");
     assert_eq!(depth(&index, &worker, View::MAIN, &[11]), 0, "only the storing view holds the new one");
     assert_eq!(depth(&index, &worker, DEVICE, &[11]), 1);
+    assert!(!worker.holds(View::MAIN, BlockName(1)) && worker.knows(BlockName(1)));
 }
 
 #[test]
@@ -165,7 +167,7 @@ fn rule_9_clears_and_drops_leave_no_trace() {
     drop(worker);
     let heir = index.add_worker().unwrap();
     assert_eq!((heir.id(), heir.views()), (id, 1));
-    assert!(holdings(&index, id).is_empty() && !heir.holds(BlockName(1)));
+    assert!(holdings(&index, id).is_empty() && !heir.knows(BlockName(1)));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) fn read_event(reader: &mut Reader) -> Result<Event, Loss> {
     let tag = Tag::read(reader)?;
     let mut slots = Slots { reader, unread, foreign: false };
     let event = match tag {
-        Tag::Stored => Event::Stored(read_stored(&mut slots, len)?),
+        Tag::Stored => read_stored(&mut slots, len)?.into(),
         Tag::Removed => Event::Removed(read_removed(&mut slots)?),
         Tag::Cleared => Event::Cleared(Cleared { ownership: slots.text()? }),
     };

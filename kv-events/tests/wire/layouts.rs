@@ -48,7 +48,7 @@ fn one(event: Value) -> Event {
 
 fn one_store(event: Value) -> Stored {
     let Event::Stored(stored) = one(event) else { panic!("a store") };
-    stored
+    *stored
 }
 
 /// The one reason why the event between two good ones was lost.

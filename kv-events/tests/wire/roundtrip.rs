@@ -159,7 +159,7 @@ fn stored_fields(stored: &Stored) -> Vec<(&'static str, Field<'_>)> {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        4 => stored().prop_map(Event::Stored),
+        4 => stored().prop_map(Event::from),
         2 => (vec(engine_hash(), 0..4), word(), option::of(any::<u32>()), word(), word())
             .prop_map(|(hashes, medium, group, locality, ownership)| Event::Removed(Removed { hashes, medium, group, locality, ownership })),
         1 => word().prop_map(|ownership| Event::Cleared(Cleared { ownership })),

@@ -51,7 +51,7 @@ fn stores_keep_hashes_beyond_2_pow_53_and_name_their_window() {
     let drain = recorded();
     let (first, second) = (4_203_099_703_668_305_365_u64, 9_622_824_665_191_806_685_u64);
     let both = Stored { hashes: vec![first.into(), second.into()], tokens: Tokens::Ids((1..=8).collect()), ..store() };
-    assert_eq!(events(&drain, 2), [Event::Stored(both)]);
+    assert_eq!(events(&drain, 2), [Event::from(both)]);
     let windowed = Stored {
         hashes: vec![first.into()],
         tokens: Tokens::Ids((1..=4).collect()),
@@ -60,7 +60,7 @@ fn stores_keep_hashes_beyond_2_pow_53_and_name_their_window() {
         window: Some(128),
         ..store()
     };
-    assert_eq!(events(&drain, 3), [Event::Stored(windowed)]);
+    assert_eq!(events(&drain, 3), [Event::from(windowed)]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn salts_and_partial_tails_are_stores_of_their_own() {
     };
     let tail =
         Stored { hashes: vec![778_u64.into()], parent: Some(777_u64.into()), tokens: Tokens::Ids(vec![13, 14]), ..store() };
-    assert_eq!(events(&recorded(), 4), [Event::Stored(salted), Event::Stored(tail)]);
+    assert_eq!(events(&recorded(), 4), [Event::from(salted), Event::from(tail)]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_block_that_changes_its_level_arrives_before_it_leaves_and_is_removed_from_w
         layout: Layout::Json,
         ..Stored::default()
     };
-    assert_eq!(events(&drain, 7), [Event::Stored(arrived), removal(777, "GPU")]);
+    assert_eq!(events(&drain, 7), [Event::from(arrived), removal(777, "GPU")]);
     let Event::Removed(mut from_gpu) = removal(778, "GPU") else { panic!("a removal") };
     from_gpu.hashes.push(9_622_824_665_191_806_685_u64.into());
     assert_eq!(events(&drain, 9), [Event::Removed(from_gpu), removal(777, "CPU")]);

@@ -140,7 +140,7 @@ impl Decoder {
             layout: Layout::Json,
             ..Stored::default()
         };
-        update.batch.events = stores::runs(stored, &common).into_iter().map(Event::Stored).collect();
+        update.batch.events = stores::runs(stored, &common).into_iter().map(Event::from).collect();
         for (name, level) in levels {
             self.remember(pool, name, level, &mut update.batch.losses);
         }
@@ -165,7 +165,7 @@ impl Decoder {
             layout: Layout::Json,
             ..Stored::default()
         };
-        batch.events = vec![Event::Stored(arrived), removal(pool, from, vec![hash])];
+        batch.events = vec![arrived.into(), removal(pool, from, vec![hash])];
     }
 
     fn remember(&mut self, pool: Pool, name: BlockName, level: u8, losses: &mut Losses) {

@@ -1,0 +1,3 @@
+//! Sockets and clocks, one module for each feature: the rest of the crate has neither.
+
+pub mod zmq;

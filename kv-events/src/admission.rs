@@ -1,0 +1,260 @@
+//! Which batches of a stream are applied: one cursor for each worker and rank.
+//!
+//! Admission comes before everything that keeps state. A batch that was applied already must not touch copies or index,
+//! a gap is closed from the replay socket or owned up to, and a publisher that starts again starts the stream again.
+//!
+//! | batch | what happens |
+//! |---|---|
+//! | first | applied; what came before it is missed, unless it is number 0 |
+//! | last + 1 | applied |
+//! | already replayed | stale |
+//! | beyond last + 1 | replay from last + 1 once; then what is still missing is missed |
+//! | at or below the last live one | a restart if the batch clears, is the first of a connection, is number 0 or 1, or lies 1,024 below; else stale |
+//!
+//! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and
+//! then admits the same batch again; after [`Verdict::Restart`] it clears the stream, replays from 0 if it can, and admits
+//! the same batch again.
+
+use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
+
+/// The place of one stream in its publisher's sequence, and what it is known to have missed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    last: Option<u64>,
+    /// The highest sequence seen on the live socket itself.
+    live_last: Option<u64>,
+    /// The highest sequence that came by replay and not yet by the live socket.
+    replayed_to: Option<u64>,
+    /// A replay was asked for the gap behind `last`.
+    asked: bool,
+    /// No batch has come on this connection yet.
+    fresh: bool,
+    missed: u64,
+}
+
+/// What to do with a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Apply it.
+    Apply,
+    /// Leave it: it was applied before.
+    Stale,
+    /// Batches are missing before it. Replay from `from`, then admit it again.
+    Replay {
+        /// The first missing sequence.
+        from: u64,
+    },
+    /// Apply it, though `missed` batches before it are lost. The stream is degraded.
+    ApplyAfterLoss {
+        /// Batches lost before it.
+        missed: u64,
+        /// So many that what is held is worth nothing: clear the stream first.
+        clear: bool,
+    },
+    /// The publisher started again. Clear the stream, replay from 0 if there is a replay socket, then admit it again.
+    Restart,
+}
+
+impl Cursor {
+    /// Before the first batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The last applied sequence.
+    pub fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// Where a replay should start: after what was applied.
+    pub fn next(&self) -> u64 {
+        self.last.map_or(0, |last| last + 1)
+    }
+
+    /// Batches that are known to be lost since the stream last started from nothing. Above 0, the index may be wrong.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The live socket connected again: its next batch may be another publisher's.
+    pub fn reconnected(&mut self) {
+        self.fresh = true;
+        self.live_last = None;
+    }
+
+    /// Judges a batch of the live socket. `clears`: it holds a clear of the whole rank.
+    pub fn admit_live(&mut self, sequence: u64, clears: bool) -> Verdict {
+        let Some(last) = self.last else { return self.first(sequence, clears) };
+        let seen_live = self.live_last.is_some_and(|live| sequence <= live);
+        if !seen_live && self.replayed_to.is_some_and(|high| sequence <= high) {
+            self.live_last = Some(sequence);
+            self.fresh = false;
+            return Verdict::Stale;
+        }
+        let fresh = std::mem::take(&mut self.fresh);
+        if sequence <= last {
+            return self.behind(sequence, last, clears, fresh);
+        }
+        let verdict = self.ahead(sequence, last, clears);
+        if !matches!(verdict, Verdict::Replay { .. }) {
+            self.live_last = Some(sequence);
+            self.replayed_to = None;
+        }
+        verdict
+    }
+
+    /// Judges a batch of the replay socket.
+    pub fn admit_replayed(&mut self, sequence: u64, clears: bool) -> Verdict {
+        let verdict = match self.last {
+            None => self.first(sequence, clears),
+            Some(last) if sequence <= last => return Verdict::Stale,
+            // A hole in the middle of a replay: asking again would not fill it.
+            Some(last) => {
+                self.asked = true;
+                self.ahead(sequence, last, clears)
+            }
+        };
+        self.live_last = None;
+        self.replayed_to = Some(sequence);
+        verdict
+    }
+
+    fn first(&mut self, sequence: u64, clears: bool) -> Verdict {
+        self.fresh = false;
+        self.live_last = Some(sequence);
+        self.take(sequence, sequence, clears)
+    }
+
+    fn ahead(&mut self, sequence: u64, last: u64, clears: bool) -> Verdict {
+        let missing = sequence - last - 1;
+        if missing > 0 && !self.asked {
+            self.asked = true;
+            return Verdict::Replay { from: last + 1 };
+        }
+        self.take(sequence, missing, clears)
+    }
+
+    fn behind(&mut self, sequence: u64, last: u64, clears: bool, fresh: bool) -> Verdict {
+        let below = sequence < last;
+        let restarted = clears || (below && (fresh || sequence <= 1)) || sequence + RESTART_DISTANCE <= last;
+        if restarted {
+            *self = Self::default();
+            return Verdict::Restart;
+        }
+        self.live_last = self.live_last.max(Some(sequence));
+        Verdict::Stale
+    }
+
+    /// Moves to `sequence`, before which `missing` batches never came. A clear makes up for all that was missed.
+    fn take(&mut self, sequence: u64, missing: u64, clears: bool) -> Verdict {
+        let first = self.last.is_none();
+        self.last = Some(sequence);
+        self.asked = false;
+        self.missed = if clears { 0 } else { self.missed + missing };
+        match missing {
+            0 => Verdict::Apply,
+            _ if first || clears => Verdict::Apply,
+            missed => Verdict::ApplyAfterLoss { missed, clear: missed > GAP_KEPT_MAX },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(sequence: u64) -> Cursor {
+        let mut cursor = Cursor::new();
+        (0..=sequence).for_each(|sequence| assert_eq!(cursor.admit_live(sequence, false), Verdict::Apply));
+        cursor
+    }
+
+    #[test]
+    fn a_gap_is_replayed_once_and_then_owned_up_to() {
+        let mut cursor = at(5);
+        assert_eq!(cursor.admit_live(8, false), Verdict::Replay { from: 6 });
+        assert_eq!([6, 7].map(|sequence| cursor.admit_replayed(sequence, false)), [Verdict::Apply; 2]);
+        assert_eq!((cursor.admit_live(8, false), cursor.missed()), (Verdict::Apply, 0));
+        assert_eq!(cursor.admit_live(12, false), Verdict::Replay { from: 9 });
+        assert_eq!(cursor.admit_live(12, false), Verdict::ApplyAfterLoss { missed: 3, clear: false });
+        assert_eq!((cursor.missed(), cursor.last()), (3, Some(12)));
+    }
+
+    #[test]
+    fn a_gap_of_more_than_1024_clears() {
+        let mut cursor = at(5);
+        cursor.admit_live(1031, false);
+        assert_eq!(cursor.admit_live(1031, false), Verdict::ApplyAfterLoss { missed: 1025, clear: true });
+    }
+
+    #[test]
+    fn a_replay_that_overran_is_no_restart() {
+        let mut cursor = at(5);
+        assert_eq!(cursor.admit_live(8, false), Verdict::Replay { from: 6 });
+        (6..=10).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
+        assert_eq!([8, 9, 10].map(|sequence| cursor.admit_live(sequence, sequence == 9)), [Verdict::Stale; 3]);
+        assert_eq!(cursor.admit_live(11, false), Verdict::Apply);
+    }
+
+    #[test]
+    fn a_start_replays_first_and_skips_what_the_live_socket_queued() {
+        let mut cursor = Cursor::new();
+        assert_eq!(cursor.next(), 0);
+        (0..=3).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, sequence == 0), Verdict::Apply));
+        // SGLang's startup clear was queued on the live socket too.
+        assert_eq!([0, 1, 2, 3].map(|sequence| cursor.admit_live(sequence, sequence == 0)), [Verdict::Stale; 4]);
+        assert_eq!((cursor.admit_live(4, false), cursor.missed()), (Verdict::Apply, 0));
+    }
+
+    #[test]
+    fn restarts_are_seen_on_every_wire() {
+        for (last, sequence, clears, reconnected) in [
+            (5, 0, false, false),
+            (5, 1, false, false),
+            (5, 5, true, false),
+            (5, 3, true, false),
+            (5, 4, false, true),
+            (2000, 900, false, false),
+        ] {
+            let mut cursor = at(last);
+            if reconnected {
+                cursor.reconnected();
+            }
+            assert_eq!(cursor.admit_live(sequence, clears), Verdict::Restart, "{sequence} after {last}");
+            assert_eq!((cursor.admit_live(sequence, clears), cursor.last()), (Verdict::Apply, Some(sequence)));
+        }
+    }
+
+    #[test]
+    fn repeats_of_the_cursor_are_stale() {
+        let mut cursor = at(5);
+        (0..50).for_each(|_| assert_eq!(cursor.admit_live(5, false), Verdict::Stale));
+        assert_eq!(cursor.admit_live(4, false), Verdict::Stale);
+        cursor.reconnected();
+        assert_eq!((cursor.admit_live(5, false), cursor.admit_live(6, false)), (Verdict::Stale, Verdict::Apply));
+    }
+
+    #[test]
+    fn a_late_join_says_what_it_missed_until_a_clear() {
+        let mut cursor = Cursor::new();
+        assert_eq!((cursor.admit_live(40, false), cursor.missed()), (Verdict::Apply, 40));
+        assert_eq!((cursor.admit_live(41, true), cursor.missed()), (Verdict::Apply, 0));
+    }
+
+    #[test]
+    fn a_replay_that_starts_late_or_has_a_hole_says_so() {
+        let mut cursor = Cursor::new();
+        assert_eq!((cursor.admit_replayed(7, false), cursor.missed()), (Verdict::Apply, 7));
+        assert_eq!(cursor.admit_replayed(10, false), Verdict::ApplyAfterLoss { missed: 2, clear: false });
+        assert_eq!(cursor.missed(), 9);
+    }
+
+    #[test]
+    fn a_restart_inside_the_replayed_range_is_seen() {
+        let mut cursor = at(5);
+        assert_eq!(cursor.admit_live(8, false), Verdict::Replay { from: 6 });
+        (6..=10).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
+        assert_eq!(cursor.admit_live(8, false), Verdict::Stale);
+        assert_eq!(cursor.admit_live(0, false), Verdict::Restart);
+    }
+}

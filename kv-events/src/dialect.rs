@@ -1,0 +1,269 @@
+//! Which engine speaks, and what its wire cannot say: recognised from the stream itself.
+//!
+//! An index is exact only as far as the wire tells everything that makes two blocks different. Where it does not, the
+//! stream carries a [`Caveat`], and requests that it concerns are not called exact. Nothing is dropped for it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::engine_hash::sglang;
+use crate::normalize::shows_salt;
+use crate::{Event, Layout, Stored, Tokens};
+
+/// The engine whose event layout a stream has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// vLLM 0.9 and later.
+    Vllm,
+    /// SGLang 0.4.6 and later.
+    Sglang,
+    /// TokenSpeed.
+    TokenSpeed,
+    /// TensorRT-LLM's own JSON, or Dynamo's publisher in front of it.
+    TensorRtLlm,
+}
+
+/// Something that the wire does not say, or says in a way that cannot be indexed exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Caveat {
+    /// No store has come yet whose layout and hashes tell the engine.
+    NotRecognised,
+    /// SGLang before 0.5.6: names are hashes of a page alone, the same at every depth, and parents are missing or wrong.
+    PositionFreeNames,
+    /// SGLang 0.5.6 to 0.5.8, which one wire cannot tell apart: 0.5.6 forgets the blocks of a node that it splits.
+    ForgetsOnSplit,
+    /// The release has no field for a salt, or has shown none yet and may have none.
+    SaltNotShown,
+    /// The release has no field for the name of a LoRA or of another namespace, or has shown none yet and may have none.
+    NamespaceNotShown,
+    /// Several cache groups, and no word of what each keeps.
+    GroupsWithoutKinds,
+    /// Stores of another block size, or of other windows, than the stream's first: they could not be placed.
+    MixedSchemes,
+}
+
+/// What a caveat puts in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Every request.
+    Stream,
+    /// Requests with a salt, and those that share content with one.
+    Salted,
+    /// Requests with a LoRA or another namespace, and those that share content with one.
+    Namespaced,
+}
+
+impl Caveat {
+    /// What it puts in doubt.
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::SaltNotShown => Scope::Salted,
+            Self::NamespaceNotShown => Scope::Namespaced,
+            _ => Scope::Stream,
+        }
+    }
+
+    /// The caveat's name in metrics and reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotRecognised => "not_recognised",
+            Self::PositionFreeNames => "position_free_names",
+            Self::ForgetsOnSplit => "forgets_on_split",
+            Self::SaltNotShown => "salt_not_shown",
+            Self::NamespaceNotShown => "namespace_not_shown",
+            Self::GroupsWithoutKinds => "groups_without_kinds",
+            Self::MixedSchemes => "mixed_schemes",
+        }
+    }
+}
+
+impl fmt::Display for Caveat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Dialect {
+    /// The engine's name in metrics and reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::TokenSpeed => "tokenspeed",
+            Self::TensorRtLlm => "tensorrt-llm",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the stores of a stream have shown so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    dialect: Option<Dialect>,
+    layout: Layout,
+    /// How SGLang makes its names, once a page at a root has shown it.
+    chain: Option<Chain>,
+    salt_shown: bool,
+    lora_shown: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chain {
+    /// CPython's hash of the page's tokens.
+    Page,
+    /// SHA-256 over the page before and the page's tokens.
+    Sha256,
+}
+
+impl Evidence {
+    /// Takes in what one event shows. Cheap once the stream is recognised.
+    pub(crate) fn observe(&mut self, event: &Event) {
+        let Event::Stored(store) = event else { return };
+        self.salt_shown |= store.cache_salt.is_some();
+        self.lora_shown |= store.lora_name.is_some();
+        if self.dialect.is_none() && !store.tokens.is_empty() {
+            self.layout = store.layout;
+            self.dialect = self.recognise(store);
+        }
+    }
+
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    /// What the wire leaves open.
+    pub(crate) fn caveats(&self) -> BTreeSet<Caveat> {
+        match self.dialect {
+            None => BTreeSet::from([Caveat::NotRecognised]),
+            Some(Dialect::Vllm) => self.vllm(),
+            Some(Dialect::Sglang) => self.sglang(),
+            Some(Dialect::TokenSpeed) => BTreeSet::from([Caveat::SaltNotShown, Caveat::NamespaceNotShown]),
+            Some(Dialect::TensorRtLlm) => BTreeSet::new(),
+        }
+    }
+
+    fn recognise(&mut self, store: &Stored) -> Option<Dialect> {
+        match store.layout {
+            Layout::Json => Some(Dialect::TensorRtLlm),
+            Layout::Array(..=5) => Some(Dialect::TokenSpeed),
+            Layout::Map if store.group.is_some() => Some(Dialect::Vllm),
+            Layout::Map if store.medium.is_none() => Some(Dialect::TensorRtLlm),
+            Layout::Map => Some(Dialect::Sglang),
+            Layout::Array(_) if store.cache_salt.is_some() || !store.components.is_empty() => Some(Dialect::Sglang),
+            Layout::Array(6 | 7) => self.recognise_by_hash(store),
+            Layout::Array(_) => Some(Dialect::Vllm),
+        }
+    }
+
+    /// Old vLLM and old SGLang have the same slots; the hash of a page at a root tells them apart.
+    fn recognise_by_hash(&mut self, store: &Stored) -> Option<Dialect> {
+        if matches!(store.tokens, Tokens::Bigrams(_)) {
+            self.chain = Some(Chain::Sha256);
+            return Some(Dialect::Sglang);
+        }
+        let (Tokens::Ids(tokens), Some(hash)) = (&store.tokens, store.hashes.first()) else { return None };
+        let page = tokens.get(..tokens.len() / store.hashes.len())?;
+        let name = hash.name().0;
+        self.chain = if name == sglang::Chain::root(None).next(page).event_word() {
+            Some(Chain::Sha256)
+        } else if name == sglang::legacy_page(page) {
+            Some(Chain::Page)
+        } else {
+            None
+        };
+        match self.chain {
+            Some(_) => Some(Dialect::Sglang),
+            // A page inside a prompt proves nothing about a chained hash.
+            None => store.parent.is_none().then_some(Dialect::Vllm),
+        }
+    }
+
+    fn vllm(&self) -> BTreeSet<Caveat> {
+        let mut caveats = BTreeSet::new();
+        if !shows_salt(self.layout) {
+            caveats.insert(Caveat::SaltNotShown);
+        }
+        // The adapter's name came with the eighth slot.
+        if matches!(self.layout, Layout::Array(..=7)) {
+            caveats.insert(Caveat::NamespaceNotShown);
+        }
+        caveats
+    }
+
+    fn sglang(&self) -> BTreeSet<Caveat> {
+        let mut caveats = BTreeSet::new();
+        match (self.layout, self.chain) {
+            (_, Some(Chain::Page)) => _ = caveats.insert(Caveat::PositionFreeNames),
+            (Layout::Array(6), _) => _ = caveats.insert(Caveat::ForgetsOnSplit),
+            _ => {}
+        }
+        // 0.5.18 shows a salt, in arrays where there is one; 0.5.22 shows the LoRA, in maps where there is one.
+        if self.layout != Layout::Map && !self.salt_shown {
+            caveats.insert(Caveat::SaltNotShown);
+        }
+        if !self.lora_shown {
+            caveats.insert(Caveat::NamespaceNotShown);
+        }
+        caveats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineHash;
+
+    const PAGE: [u32; 4] = [1, 2, 3, 4];
+
+    fn store(layout: Layout, name: u64) -> Stored {
+        let (hashes, tokens) = (vec![EngineHash::Word(name)], Tokens::Ids(PAGE.to_vec()));
+        Stored { hashes, tokens, block_size: 4, layout, medium: Some("GPU".into()), ..Stored::default() }
+    }
+
+    fn seen(store: Stored) -> (Option<Dialect>, Vec<Caveat>) {
+        let mut evidence = Evidence::default();
+        evidence.observe(&store.into());
+        (evidence.dialect(), evidence.caveats().into_iter().collect())
+    }
+
+    fn chained() -> u64 {
+        sglang::Chain::root(None).next(&PAGE).event_word()
+    }
+
+    #[test]
+    fn the_hash_of_a_root_page_tells_old_sglang_from_old_vllm() {
+        use Caveat::{ForgetsOnSplit, NamespaceNotShown, PositionFreeNames, SaltNotShown};
+        let (array, sglang) = (Layout::Array(6), Some(Dialect::Sglang));
+        assert_eq!(seen(store(array, 77)), (Some(Dialect::Vllm), vec![SaltNotShown, NamespaceNotShown]));
+        assert_eq!(seen(store(array, chained())), (sglang, vec![ForgetsOnSplit, SaltNotShown, NamespaceNotShown]));
+        let legacy = sglang::legacy_page(&PAGE);
+        assert_eq!(seen(store(array, legacy)), (sglang, vec![PositionFreeNames, SaltNotShown, NamespaceNotShown]));
+        assert_eq!(seen(store(Layout::Array(7), chained())), (sglang, vec![SaltNotShown, NamespaceNotShown]));
+    }
+
+    #[test]
+    fn a_page_inside_a_prompt_proves_nothing() {
+        let inner = Stored { parent: Some(EngineHash::Word(5)), ..store(Layout::Array(7), 77) };
+        assert_eq!(seen(inner), (None, vec![Caveat::NotRecognised]));
+    }
+
+    #[test]
+    fn maps_and_long_arrays_are_told_by_their_fields() {
+        let grouped = Stored { group: Some(0), ..store(Layout::Map, 77) };
+        assert_eq!(seen(grouped), (Some(Dialect::Vllm), vec![]));
+        assert_eq!(seen(store(Layout::Map, chained())), (Some(Dialect::Sglang), vec![Caveat::NamespaceNotShown]));
+        let dynamo = Stored { medium: None, ..store(Layout::Map, 77) };
+        assert_eq!(seen(dynamo), (Some(Dialect::TensorRtLlm), vec![]));
+        let salted = Stored { cache_salt: Some("a".into()), ..store(Layout::Array(8), 77) };
+        assert_eq!(seen(salted).0, Some(Dialect::Sglang));
+        assert_eq!(seen(store(Layout::Array(8), 77)), (Some(Dialect::Vllm), vec![Caveat::SaltNotShown]));
+        assert_eq!(seen(store(Layout::Array(12), 77)), (Some(Dialect::Vllm), vec![]));
+        assert_eq!(seen(store(Layout::Array(5), 77)).0, Some(Dialect::TokenSpeed));
+    }
+}

@@ -1,0 +1,309 @@
+//! From what an engine said to what it means: one order of tests, one reason for every loss.
+//!
+//! For each event: ownership, locality, medium, then (for stores) placeholder, alignment, self reference. Groups are
+//! learned from the whole batch first, because vLLM lists a window group's store before the full group's.
+//!
+//! * A group's store that lists fewer hashes than it spans places the unlisted blocks as nameless steps. Which
+//!   hashes are listed is found in the full-attention group's store of the same range in the same batch; without one
+//!   they are the last.
+//! * Content is hashed under (LoRA, salt); what a store leaves out is its parent's.
+//! * A store without tokens names blocks by hash only: it becomes [`Change::Announce`], joined by the copy counter to
+//!   what this rank holds.
+
+mod groups;
+mod keys;
+mod span;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use kv_index::reuse::Group;
+use kv_index::{Block, BlockName, Scheme};
+
+pub use self::groups::GroupId;
+pub(crate) use self::groups::GroupTable;
+pub(crate) use self::keys::shows_salt;
+use self::span::Span;
+use crate::limits::GROUPS_MAX;
+use crate::namespace::{Namespaces, OwnedNamespace};
+use crate::tier::{Tier, Tiers};
+use crate::{Batch, EngineHash, Event, Loss, Losses, Removed, Stored, Tokens};
+
+/// One change of what a rank holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Blocks at places.
+    Store {
+        /// The cache group.
+        group: GroupId,
+        /// Where the blocks are kept.
+        tier: Tier,
+        /// The block before them.
+        parent: Option<BlockName>,
+        /// The blocks, in units of the stream's scheme.
+        blocks: Vec<Block>,
+        /// Their namespace; nothing for the base.
+        namespace: Option<Arc<OwnedNamespace>>,
+    },
+    /// Further copies, on a tier, of blocks that are known by name only.
+    Announce {
+        /// The cache group.
+        group: GroupId,
+        /// Where the copies are.
+        tier: Tier,
+        /// The blocks.
+        names: Vec<BlockName>,
+    },
+    /// One copy less of each block.
+    Remove {
+        /// The cache group.
+        group: GroupId,
+        /// Where the copies were.
+        tier: Tier,
+        /// The blocks.
+        names: Vec<BlockName>,
+    },
+    /// Everything of the rank is gone.
+    Clear,
+}
+
+/// What a batch means.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Normalized {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// What was left out, the decoder's losses included.
+    pub losses: Losses,
+}
+
+/// The meaning of one stream's events: what it has learned so far of block size, windows and groups.
+#[derive(Clone, Debug)]
+pub struct Normalizer {
+    served: Tiers,
+    /// Tokens of a unit, where the options fix it.
+    unit: Option<NonZeroU32>,
+    scheme: Option<Scheme>,
+    groups: GroupTable,
+    /// Stores that did not fit the scheme: another block size or another lookahead.
+    misfits: u64,
+}
+
+/// An event that passed the tests, before the batch's other stores were looked at.
+enum Draft {
+    Store { group: GroupId, tier: Tier, span: Span },
+    Other(Change),
+}
+
+impl Normalizer {
+    /// A normalizer that keeps blocks of `served` tiers. `block_tokens` fixes the unit; without it, it is the block size of
+    /// the first main group that stores.
+    pub fn new(served: Tiers, block_tokens: Option<NonZeroU32>) -> Self {
+        Self { served, unit: block_tokens, scheme: None, groups: GroupTable::default(), misfits: 0 }
+    }
+
+    /// How the stream cuts tokens into blocks, once it has stored one.
+    pub fn scheme(&self) -> Option<Scheme> {
+        self.scheme
+    }
+
+    /// The cache groups met so far.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, Group)> + '_ {
+        self.groups.iter()
+    }
+
+    /// Whether the engine stored into several groups without saying what they keep.
+    pub fn has_ambiguous_groups(&self) -> bool {
+        self.groups.is_ambiguous()
+    }
+
+    /// Stores so far that could not be placed in the stream's scheme.
+    pub fn misfits(&self) -> u64 {
+        self.misfits
+    }
+
+    /// Reads one batch. `held` are the namespaces of what the rank held before it.
+    pub fn normalize(&mut self, batch: &Batch, held: &Namespaces) -> Normalized {
+        self.learn(batch);
+        let mut namespaces = InBatch { held: Some(held), noted: HashMap::new() };
+        let mut losses = batch.losses.clone();
+        let mut drafts: Vec<Result<Draft, Loss>> = Vec::with_capacity(batch.events.len());
+        for event in &batch.events {
+            drafts.push(self.draft(event, &mut namespaces, &mut losses));
+        }
+        let changes = (0..drafts.len()).filter_map(|at| match &drafts[at] {
+            Ok(draft) => Some(finish(draft, &batch.events[at], &drafts, &batch.events)),
+            Err(loss) => {
+                losses.add(*loss);
+                None
+            }
+        });
+        let changes = changes.collect();
+        Normalized { changes, losses }
+    }
+
+    fn learn(&mut self, batch: &Batch) {
+        let stores = batch.events.iter().filter_map(|event| if let Event::Stored(store) = event { Some(store) } else { None });
+        let mut first: [Option<&Stored>; 2] = [None; 2];
+        for store in stores.filter(|store| !store.tokens.is_empty() && !is_foreign(store)) {
+            let Some(group) = self.groups.learn(store, GROUPS_MAX) else { continue };
+            let is_main = self.groups.group(group).kind.is_main();
+            first[usize::from(!is_main)].get_or_insert(store);
+        }
+        if let (None, Some(store)) = (self.scheme, first[0].or(first[1])) {
+            let lookahead_tokens = u32::try_from(span::lookahead_of(store)).unwrap_or(u32::MAX);
+            let unit = self.unit.or(NonZeroU32::new(store.block_size));
+            self.scheme = unit.map(|block_tokens| Scheme { block_tokens, lookahead_tokens });
+        }
+    }
+
+    fn draft(&mut self, event: &Event, namespaces: &mut InBatch<'_>, losses: &mut Losses) -> Result<Draft, Loss> {
+        match event {
+            Event::Stored(store) => self.draft_store(store, namespaces, losses),
+            Event::Removed(removal) => self.draft_removal(removal).map(Draft::Other),
+            Event::Cleared(clear) => {
+                own(clear.ownership.as_deref())?;
+                namespaces.clear();
+                Ok(Draft::Other(Change::Clear))
+            }
+        }
+    }
+
+    fn draft_removal(&self, removal: &Removed) -> Result<Change, Loss> {
+        own(removal.ownership.as_deref())?;
+        local(removal.locality.as_deref())?;
+        let tier = self.tier(removal.medium.as_deref())?;
+        let group = self.groups.resolve(removal.group).ok_or(Loss::UnknownBlock)?;
+        Ok(Change::Remove { group, tier, names: removal.hashes.iter().map(EngineHash::name).collect() })
+    }
+
+    fn draft_store(&mut self, store: &Stored, namespaces: &mut InBatch<'_>, losses: &mut Losses) -> Result<Draft, Loss> {
+        own(store.ownership.as_deref())?;
+        local(store.locality.as_deref())?;
+        let tier = self.tier(store.medium.as_deref())?;
+        if store.hashes.is_empty() {
+            return Err(Loss::Placeholder);
+        }
+        if store.tokens.is_empty() {
+            let group = self.groups.resolve(store.group).ok_or(Loss::Placeholder)?;
+            return Ok(Draft::Other(Change::Announce {
+                group,
+                tier,
+                names: store.hashes.iter().map(EngineHash::name).collect(),
+            }));
+        }
+        let group = self.groups.resolve(store.group).ok_or(Loss::UnalignedBlocks)?;
+        let scheme = self.scheme.ok_or(Loss::UnalignedBlocks)?;
+        let mut partial = false;
+        let span = Span::read(store, scheme, namespaces.of(store), &mut partial)
+            .inspect_err(|_| self.misfits += u64::from(is_misfit(store, scheme)))?;
+        if partial {
+            losses.add(Loss::UnalignedBlocks);
+        }
+        if refers_to_itself(&span) {
+            return Err(Loss::SelfReferencingHashes);
+        }
+        namespaces.note(&span);
+        Ok(Draft::Store { group, tier, span })
+    }
+
+    fn tier(&self, medium: Option<&str>) -> Result<Tier, Loss> {
+        let tier = Tier::parse(medium).ok_or(Loss::UnknownMedium)?;
+        if self.served.contains(tier) { Ok(tier) } else { Err(Loss::UnservedTier) }
+    }
+}
+
+/// The namespaces of blocks as of a moment inside a batch.
+struct InBatch<'a> {
+    /// Nothing after a clear.
+    held: Option<&'a Namespaces>,
+    noted: HashMap<BlockName, Option<Arc<OwnedNamespace>>>,
+}
+
+impl InBatch<'_> {
+    /// What the store says, completed from its parent.
+    fn of(&self, store: &Stored) -> OwnedNamespace {
+        let own = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Into::into);
+        let mut namespace = OwnedNamespace { lora: own(&store.lora_name), salt: own(&store.cache_salt) };
+        if namespace.lora.is_none() {
+            // An adapter that only its number on that server shows: no request names this one, so nothing matches.
+            namespace.lora = store.lora_id.map(|id| format!("\0lora_id={id}").into());
+        }
+        if let Some(parent) = store.parent.as_ref().and_then(|parent| self.parent(parent.name())) {
+            namespace.inherit(parent);
+        }
+        namespace
+    }
+
+    fn parent(&self, name: BlockName) -> Option<&Arc<OwnedNamespace>> {
+        match self.noted.get(&name) {
+            Some(noted) => noted.as_ref(),
+            None => self.held.and_then(|held| held.of(name)),
+        }
+    }
+
+    fn note(&mut self, span: &Span) {
+        self.noted.extend(span.names.iter().map(|listed| (listed.1, span.namespace.clone())));
+    }
+
+    fn clear(&mut self) {
+        self.held = None;
+        self.noted.clear();
+    }
+}
+
+/// Places a sparse store by the full-attention store of the same range, if the batch has one.
+fn finish(draft: &Draft, event: &Event, drafts: &[Result<Draft, Loss>], events: &[Event]) -> Change {
+    let (group, tier, span) = match draft {
+        Draft::Other(change) => return change.clone(),
+        Draft::Store { group, tier, span } => (*group, *tier, span),
+    };
+    let full = span.sparse.then(|| full_store(event, drafts, events)).flatten();
+    let placed = full.and_then(|full| span.placed_by(full));
+    let span = placed.as_ref().unwrap_or(span);
+    Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace.clone() }
+}
+
+fn full_store<'a>(sparse: &Event, drafts: &'a [Result<Draft, Loss>], events: &[Event]) -> Option<&'a Span> {
+    let Event::Stored(sparse) = sparse else { return None };
+    drafts.iter().zip(events).find_map(|(draft, event)| match (draft, event) {
+        (Ok(Draft::Store { span, .. }), Event::Stored(store))
+            if !span.sparse && store.parent == sparse.parent && store.tokens == sparse.tokens =>
+        {
+            Some(span)
+        }
+        _ => None,
+    })
+}
+
+fn own(ownership: Option<&str>) -> Result<(), Loss> {
+    match ownership {
+        Some(word) if word.eq_ignore_ascii_case("kvcr") => Err(Loss::UnsupportedOwnership),
+        _ => Ok(()),
+    }
+}
+
+fn local(locality: Option<&str>) -> Result<(), Loss> {
+    match locality {
+        Some(word) if !word.eq_ignore_ascii_case("LOCAL") => Err(Loss::NonLocalLocality),
+        _ => Ok(()),
+    }
+}
+
+/// A store that the tests drop for what it says of its owner or place teaches nothing about this engine's groups.
+fn is_foreign(store: &Stored) -> bool {
+    own(store.ownership.as_deref()).and_then(|()| local(store.locality.as_deref())).is_err()
+}
+
+/// Whether the store is of another scheme, and not just of a length that does not fit.
+fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
+    let other_windows = span::lookahead_of(store) != scheme.lookahead_tokens as usize;
+    let other_blocks = !store.block_size.is_multiple_of(scheme.block_tokens.get());
+    let bigrams = matches!(store.tokens, Tokens::Bigrams(_)) && scheme.lookahead_tokens != 1;
+    other_windows || other_blocks || bigrams
+}
+
+fn refers_to_itself(span: &Span) -> bool {
+    let mut seen: HashSet<BlockName> = span.parent.into_iter().collect();
+    span.names.iter().any(|listed| !seen.insert(listed.1))
+}

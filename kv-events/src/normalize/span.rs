@@ -1,0 +1,123 @@
+//! A store's range of places: the content of each, and which of them the listed hashes name.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kv_index::{Block, BlockName, ContentHash, Namespace, Scheme};
+
+use super::keys;
+use crate::engine_hash::sglang;
+use crate::namespace::OwnedNamespace;
+use crate::{Loss, Stored, Tokens};
+
+/// The places that a store spans, in units of the stream's scheme.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub(super) parent: Option<BlockName>,
+    pub(super) contents: Vec<ContentHash>,
+    /// Nothing for the base namespace.
+    pub(super) namespace: Option<Arc<OwnedNamespace>>,
+    /// The unit at which each listed hash's block ends, and the hash's name.
+    pub(super) names: Vec<(usize, BlockName)>,
+    /// The hashes list fewer blocks than the tokens span.
+    pub(super) sparse: bool,
+}
+
+impl Span {
+    /// Reads a store that has tokens and hashes. Only the parts that fit together are kept: a last block with too few
+    /// tokens is left out and counted by the caller, through `partial`.
+    pub(super) fn read(store: &Stored, scheme: Scheme, namespace: OwnedNamespace, partial: &mut bool) -> Result<Self, Loss> {
+        let unit = scheme.block_tokens.get() as usize;
+        let block = store.block_size as usize;
+        if block == 0 || !block.is_multiple_of(unit) {
+            return Err(Loss::UnalignedBlocks);
+        }
+        let tokens = flatten(store, scheme)?;
+        let blocks = (tokens.len() - scheme.lookahead_tokens as usize) / block;
+        let whole = (tokens.len() - scheme.lookahead_tokens as usize).is_multiple_of(block);
+        let listed = match store.hashes.len() {
+            listed if whole && listed <= blocks => listed,
+            // A tail that the engine stored before its block was full (TokenSpeed, TensorRT-LLM).
+            listed if !whole && listed == blocks + 1 && blocks > 0 => {
+                *partial = true;
+                blocks
+            }
+            _ => return Err(Loss::UnalignedBlocks),
+        };
+        let first = blocks - listed;
+        let end = |index: usize| (first + index + 1) * (block / unit) - 1;
+        let names = store.hashes[..listed].iter().enumerate().map(|(index, hash)| (end(index), hash.name())).collect();
+        let parent = store.parent.as_ref().map(crate::EngineHash::name).filter(|parent| parent.0 != sglang::LEGACY_ROOT);
+        let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0 };
+        span.hash(store, scheme, namespace, &tokens, blocks * (block / unit));
+        Ok(span)
+    }
+
+    /// The store's blocks: a step for every unit that no hash names.
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let mut blocks: Vec<Block> = self.contents.iter().map(|&content| Block::step(content)).collect();
+        for &(at, name) in &self.names {
+            blocks[at].name = Some(name);
+        }
+        // Steps behind the last named block lead nowhere.
+        blocks.truncate(self.names.last().map_or(0, |last| last.0 + 1));
+        blocks
+    }
+
+    /// Takes the places and the namespace of `full`, the full-attention group's store of the same range, and finds the
+    /// listed hashes there. Nothing if they are not all listed, in order.
+    pub(super) fn placed_by(&self, full: &Self) -> Option<Self> {
+        let mut from = 0;
+        let mut find = |name| {
+            let at = from + full.names[from..].iter().position(|listed| listed.1 == name)?;
+            from = at + 1;
+            Some((full.names[at].0, name))
+        };
+        let names = self.names.iter().map(|listed| find(listed.1)).collect::<Option<_>>()?;
+        Some(Self { names, sparse: true, ..full.clone() })
+    }
+
+    fn hash(&mut self, store: &Stored, scheme: Scheme, mut namespace: OwnedNamespace, tokens: &[u32], units: usize) {
+        let no_keys = Vec::new();
+        let keys_of = |index: usize| store.extra_keys.as_ref().and_then(|keys| keys.get(index)).unwrap_or(&no_keys);
+        let starts_prompt = self.parent.is_none() && !self.sparse;
+        let lora = store.lora_name.as_deref();
+        let keys: Vec<_> =
+            (0..self.names.len()).map(|index| keys::read(keys_of(index), lora, starts_prompt && index == 0)).collect();
+        if namespace.salt.is_none() {
+            namespace.salt = keys.first().and_then(|keys| keys.salt).filter(|salt| !salt.is_empty()).map(Into::into);
+        }
+        let seed = namespace.as_namespace().seed();
+        let mut items = vec![&[][..]; units];
+        for (&(at, _), keys) in self.names.iter().zip(&keys) {
+            items[at] = &keys.items;
+        }
+        self.contents = (0..units).map(|unit| scheme.hash_block(seed, &tokens[scheme.window(unit)], items[unit])).collect();
+        self.namespace = (namespace.as_namespace() != Namespace::default()).then(|| Arc::new(namespace));
+    }
+}
+
+/// The tokens that the range's windows cover: the range's own and the lookahead behind them.
+fn flatten(store: &Stored, scheme: Scheme) -> Result<Cow<'_, [u32]>, Loss> {
+    let lookahead = scheme.lookahead_tokens as usize;
+    match (&store.tokens, lookahead_of(store)) {
+        (_, sent) if sent != lookahead => Err(Loss::UnalignedBlocks),
+        (Tokens::Ids(ids), 0) => Ok(Cow::Borrowed(ids)),
+        (Tokens::Ids(ids), _) => {
+            let behind = store.lookahead.as_ref().and_then(|lists| lists.last()).into_iter().flatten();
+            Ok(ids.iter().chain(behind).copied().collect())
+        }
+        (Tokens::Bigrams(pairs), _) => {
+            let last = pairs.last().map(|pair| pair[1]);
+            Ok(pairs.iter().map(|pair| pair[0]).chain(last).collect())
+        }
+    }
+}
+
+/// How many tokens behind a block its hash covers too.
+pub(super) fn lookahead_of(store: &Stored) -> usize {
+    match &store.tokens {
+        Tokens::Bigrams(_) => 1,
+        Tokens::Ids(_) => store.lookahead.as_ref().and_then(|lists| lists.last()).map_or(0, Vec::len),
+    }
+}
