@@ -78,7 +78,7 @@ impl Decoder {
     ///
     /// A text that is no array is one [`Loss::UnreadablePayload`]. Where the array breaks off, the events before are kept and
     /// the rest is one [`Loss::Malformed`]. Memory stays below [`ALLOCATION_FACTOR`](crate::limits::ALLOCATION_FACTOR) bytes
-    /// for each byte of the text, besides what the decoder remembers.
+    /// for each byte of the text and a kilobyte, besides what the decoder remembers.
     pub fn decode(&mut self, text: &[u8]) -> Drain {
         let mut drain = Drain::default();
         if text.len() > PAYLOAD_BYTES_MAX {
