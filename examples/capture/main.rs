@@ -1,11 +1,16 @@
 //! Records a live engine's events and requests, and checks recordings.
 
+mod record;
+
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use kv_events::{CopyRule, StreamOptions};
 use kv_examples::capture::check::{Report, check};
+use record::{RecordOptions, record};
 
 /// Records what a live engine publishes and is asked, and checks that the router's prediction from the events equals what the
 /// engine reported, request by request. The file is what to send with a bug report.
@@ -18,6 +23,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Records a live engine's events and the requests that are sent to it, into one file.
+    Record(Box<RecordOptions>),
     /// Replays recordings through decode, normalize, copies and index; exits with 1 on any difference that nothing explains.
     Check(CheckArgs),
 }
@@ -40,8 +47,24 @@ struct CheckArgs {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Record(options) => record_engine(&options),
         Command::Check(args) => check_files(&args),
     }
+}
+
+fn record_engine(options: &RecordOptions) -> ExitCode {
+    let runtime = tokio::runtime::Runtime::new().expect("threads and timers can be had");
+    let recorded = File::create(&options.out)
+        .map_err(|error| format!("{}: {error}", options.out.display()))
+        .and_then(|file| runtime.block_on(record(options, BufWriter::new(file))).map_err(|error| error.to_string()));
+    match recorded {
+        Ok(counts) => eprintln!("{}: {counts:?}", options.out.display()),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 fn check_files(args: &CheckArgs) -> ExitCode {

@@ -48,6 +48,14 @@ impl Endpoint {
         }
     }
 
+    /// The port, of a tcp endpoint.
+    pub fn port(&self) -> Option<u16> {
+        match self.0 {
+            Address::Tcp { port, .. } => Some(port),
+            Address::Ipc { .. } => None,
+        }
+    }
+
     /// Whether the host stands for every interface of the machine that binds it.
     pub fn is_wildcard(&self) -> bool {
         matches!(&self.0, Address::Tcp { host, .. } if matches!(host.as_str(), "*" | "0.0.0.0" | "::"))
