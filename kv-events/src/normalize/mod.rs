@@ -5,13 +5,14 @@
 //!
 //! * A group's store that lists fewer hashes than it spans places the unlisted blocks as nameless steps. Which
 //!   hashes are listed is found in the full-attention group's store of the same range in the same batch; without one
-//!   they are the last.
+//!   they are the last. See [`ranges`].
 //! * Content is hashed under (LoRA, salt); what a store leaves out is its parent's.
 //! * A store without tokens names blocks by hash only: it becomes [`Change::Announce`], joined by the copy counter to
 //!   what this rank holds.
 
 mod groups;
 mod keys;
+mod ranges;
 mod span;
 
 use std::num::NonZeroU32;
@@ -24,6 +25,7 @@ use kv_index::{Block, BlockName, Scheme};
 pub use self::groups::GroupId;
 pub(crate) use self::groups::GroupTable;
 pub(crate) use self::keys::shows_salt;
+use self::ranges::FullRanges;
 use self::span::Span;
 use crate::limits::GROUPS_MAX;
 use crate::namespace::{Namespaces, OwnedNamespace};
@@ -131,14 +133,17 @@ impl Normalizer {
         for event in &batch.events {
             drafts.push(self.draft(event, &mut namespaces, &mut losses));
         }
-        let changes = (0..drafts.len()).filter_map(|at| match &drafts[at] {
-            Ok(draft) => Some(finish(draft, &batch.events[at], &drafts, &batch.events)),
-            Err(loss) => {
-                losses.add(*loss);
-                None
+        let ranges = FullRanges::of(drafts.iter().zip(&batch.events).filter_map(|(draft, event)| match (draft, event) {
+            (Ok(Draft::Store { span, .. }), Event::Stored(store)) => Some((&**store, span)),
+            _ => None,
+        }));
+        let mut changes = Vec::with_capacity(drafts.len());
+        for (draft, event) in drafts.iter().zip(&batch.events) {
+            match draft {
+                Ok(draft) => changes.push(finish(draft, event, &ranges)),
+                Err(loss) => losses.add(*loss),
             }
-        });
-        let changes = changes.collect();
+        }
         Normalized { changes, losses }
     }
 
@@ -243,6 +248,12 @@ impl InBatch<'_> {
     }
 
     fn note(&mut self, span: &Span) {
+        // A sparse store that shows no namespace says nothing: the salt stands at a block that it does not list.
+        let says_nothing = span.sparse && span.namespace.is_none();
+        let all_base = span.namespace.is_none() && self.noted.is_empty() && self.held.is_none_or(Namespaces::is_empty);
+        if says_nothing || all_base {
+            return;
+        }
         self.noted.extend(span.names.iter().map(|listed| (listed.1, span.namespace.clone())));
     }
 
@@ -252,28 +263,15 @@ impl InBatch<'_> {
     }
 }
 
-/// Places a sparse store by the full-attention store of the same range, if the batch has one.
-fn finish(draft: &Draft, event: &Event, drafts: &[Result<Draft, Loss>], events: &[Event]) -> Change {
+/// Places a store by the full-attention store of the same range, if the batch has one and it shows more.
+fn finish(draft: &Draft, event: &Event, ranges: &FullRanges<'_>) -> Change {
     let (group, tier, span) = match draft {
         Draft::Other(change) => return change.clone(),
         Draft::Store { group, tier, span } => (*group, *tier, span),
     };
-    let full = span.sparse.then(|| full_store(event, drafts, events)).flatten();
-    let placed = full.and_then(|full| span.placed_by(full));
+    let placed = if let Event::Stored(store) = event { ranges.place(store, span) } else { None };
     let span = placed.as_ref().unwrap_or(span);
     Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace.clone() }
-}
-
-fn full_store<'a>(sparse: &Event, drafts: &'a [Result<Draft, Loss>], events: &[Event]) -> Option<&'a Span> {
-    let Event::Stored(sparse) = sparse else { return None };
-    drafts.iter().zip(events).find_map(|(draft, event)| match (draft, event) {
-        (Ok(Draft::Store { span, .. }), Event::Stored(store))
-            if !span.sparse && store.parent == sparse.parent && store.tokens == sparse.tokens =>
-        {
-            Some(span)
-        }
-        _ => None,
-    })
 }
 
 fn own(ownership: Option<&str>) -> Result<(), Loss> {
