@@ -30,7 +30,7 @@ use self::span::Span;
 use crate::limits::GROUPS_MAX;
 use crate::namespace::{Namespaces, OwnedNamespace};
 use crate::tier::{Tier, Tiers};
-use crate::{Batch, EngineHash, Event, Loss, Losses, Removed, Stored, Tokens};
+use crate::{Batch, EngineHash, Event, Loss, Losses, Removed, Stored};
 
 /// One change of what a rank holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,7 @@ pub struct Normalizer {
     unit: Option<NonZeroU32>,
     scheme: Option<Scheme>,
     groups: GroupTable,
-    /// Stores that did not fit the scheme: another block size or another lookahead.
+    /// Stores of another block size than the scheme or their group, or of another lookahead.
     misfits: u64,
 }
 
@@ -114,12 +114,12 @@ impl Normalizer {
         self.groups.iter()
     }
 
-    /// Whether the engine stored into several groups without saying what they keep.
+    /// Whether the engine stored into several groups without saying what they keep, or into one that is not scored.
     pub fn has_ambiguous_groups(&self) -> bool {
         self.groups.is_ambiguous()
     }
 
-    /// Stores so far that could not be placed in the stream's scheme.
+    /// Stores so far that could not be placed in the stream's scheme, or not in blocks as long as their group's others.
     pub fn misfits(&self) -> u64 {
         self.misfits
     }
@@ -197,7 +197,10 @@ impl Normalizer {
                 names: store.hashes.iter().map(EngineHash::name).collect(),
             }));
         }
-        let group = self.groups.resolve(store.group).ok_or(Loss::UnalignedBlocks)?;
+        if store.block_size == 0 {
+            return Err(Loss::UnalignedBlocks);
+        }
+        let group = self.groups.group_of(store).ok_or(Loss::UnscoredGroup)?;
         let scheme = self.scheme.ok_or(Loss::UnalignedBlocks)?;
         let mut partial = false;
         let span = Span::read(store, scheme, namespaces.of(store), &mut partial)
@@ -205,6 +208,7 @@ impl Normalizer {
         if partial {
             losses.add(Loss::UnalignedBlocks);
         }
+        self.misfits += u64::from(store.block_size != self.groups.group(group).block_tokens.get());
         if refers_to_itself(&span) {
             return Err(Loss::SelfReferencingHashes);
         }
@@ -296,9 +300,7 @@ fn is_foreign(store: &Stored) -> bool {
 /// Whether the store is of another scheme, and not just of a length that does not fit.
 fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
     let other_windows = span::lookahead_of(store) != scheme.lookahead_tokens as usize;
-    let other_blocks = !store.block_size.is_multiple_of(scheme.block_tokens.get());
-    let bigrams = matches!(store.tokens, Tokens::Bigrams(_)) && scheme.lookahead_tokens != 1;
-    other_windows || other_blocks || bigrams
+    other_windows || !store.block_size.is_multiple_of(scheme.block_tokens.get())
 }
 
 fn refers_to_itself(span: &Span) -> bool {

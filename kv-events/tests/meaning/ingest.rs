@@ -138,6 +138,27 @@ fn another_block_size_is_labelled_and_left_out() {
 }
 
 #[test]
+fn a_group_of_mixed_block_sizes_is_labelled() {
+    let mut rank = Rank::default();
+    let prompt = tokens(1, 4);
+    rank.apply([store(&[1, 2], None, prompt[..8].to_vec()).into()]);
+    assert!(!rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
+    // Twice the size fits the scheme, but only the second unit of the block gets a name.
+    rank.apply([Stored { block_size: 8, ..store(&[4], Some(2), prompt[8..].to_vec()) }.into()]);
+    assert_eq!(rank.reused(&prompt), 2);
+    assert!(rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
+}
+
+#[test]
+fn a_group_of_an_unknown_kind_is_labelled_and_left_out() {
+    let mut rank = Rank::default();
+    let other = Stored { group: Some(1), kind: Some("brand_new".into()), ..store(&[1], None, tokens(1, 1)) };
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), other.into()]);
+    assert!(rank.stream.profile().caveats.contains(&Caveat::GroupsWithoutKinds), "it may bound what the engine reuses");
+    assert_eq!((rank.stream.counts().stored, rank.stream.counts().losses.count(Loss::UnscoredGroup)), (1, 1));
+}
+
+#[test]
 fn tiers_that_are_not_served_hold_nothing() {
     let mut rank = Rank::default();
     rank.apply([Stored { medium: Some("DISK".into()), ..store(&[1], None, tokens(1, 1)) }.into()]);

@@ -44,6 +44,9 @@ fn each_reason_for_a_loss_is_counted_as_itself() {
     assert_eq!(losses(Stored { locality: Some("brand_new".into()), ..plain() }), [(Loss::NonLocalLocality, 1)]);
     assert_eq!(losses(medium("SOMETHING_NEW")), [(Loss::UnknownMedium, 1)]);
     assert_eq!(losses(medium("STORAGE")), [(Loss::UnservedTier, 1)]);
+    let kind = |word: &str| Stored { group: Some(7), kind: Some(word.into()), ..plain() };
+    assert_eq!(losses(kind("cross_attention")), [(Loss::UnscoredGroup, 1)]);
+    assert_eq!(losses(kind("brand_new")), [(Loss::UnscoredGroup, 1)]);
     assert_eq!(losses(Stored { hashes: vec![], ..plain() }), [(Loss::Placeholder, 1)]);
     assert_eq!(losses(Stored { block_size: 0, ..plain() }), [(Loss::UnalignedBlocks, 1)]);
     assert_eq!(losses(Stored { block_size: 3, ..plain() }), [(Loss::UnalignedBlocks, 1)]);
