@@ -12,8 +12,8 @@
 //! | at or below the last live one | a restart if the batch clears, is the first of a connection, is number 0 or 1, or lies 1,024 below; else stale |
 //!
 //! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and
-//! then admits the same batch again; after [`Verdict::Restart`] it clears the stream, replays from 0 if it can, and admits
-//! the same batch again.
+//! then admits the same batch again; after [`Verdict::Restart`] it restarts the stream ([`Stream::restart`](crate::Stream::restart)),
+//! replays from 0 if it can, and admits the same batch again.
 
 use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
 
@@ -53,7 +53,7 @@ pub enum Verdict {
         /// So many that what is held is worth nothing: clear the stream first.
         clear: bool,
     },
-    /// The publisher started again. Clear the stream, replay from 0 if there is a replay socket, then admit it again.
+    /// The publisher started again. Restart the stream, replay from 0 if there is a replay socket, then admit it again.
     Restart,
 }
 

@@ -10,7 +10,7 @@ use crate::Stored;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u8);
 
-/// What is known of the groups. Kept across clears: a clear empties a cache, it does not change a model.
+/// What is known of the groups. Kept across clears: a clear empties a cache, it does not change a model. A restart may.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupTable {
     entries: Vec<Entry>,

@@ -1,5 +1,8 @@
 //! Copies, tiers, orphans and views on their way into the index.
 
+use std::collections::BTreeSet;
+
+use kv_events::profile::GroupViews;
 use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, StreamOptions, Tier};
 use kv_index::{Index, View};
 
@@ -135,6 +138,33 @@ fn another_block_size_is_labelled_and_left_out() {
     ]);
     assert!(rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
     assert_eq!(rank.stream.counts().losses.count(Loss::UnalignedBlocks), 1);
+}
+
+#[test]
+fn a_restarted_engine_may_have_another_block_size_and_other_groups() {
+    let mut rank = Rank::new(StreamOptions { device_views: true, ..StreamOptions::default() });
+    let prompt = tokens(1, 4);
+    let state = |names: &[u64]| Stored { group: Some(1), kind: Some("mamba".into()), ..store(names, None, prompt.clone()) };
+    rank.apply([
+        store(&[1, 2, 3, 4], None, prompt.clone()).into(),
+        state(&[4]).into(),
+        store(&[9], Some(8), tokens(9, 1)).into(),
+    ]);
+    let groups = rank.stream.profile().groups.clone();
+    rank.stream.restart();
+    assert_eq!(rank.stream.profile().caveats, [Caveat::NotRecognised].into());
+    assert_eq!((rank.stream.waiting_blocks(), rank.index.digest(rank.stream.worker(), View::MAIN).count), (0, 0));
+    assert!(rank.stream.profile().scheme.is_none() && rank.stream.profile().groups.is_empty());
+    // Blocks of eight, and the state group first.
+    rank.apply([
+        Stored { block_size: 8, ..state(&[6]) }.into(),
+        Stored { block_size: 8, ..store(&[5, 6], None, prompt.clone()) }.into(),
+    ]);
+    assert_eq!((rank.reused(&prompt), rank.stream.counts().losses.total()), (2, 0));
+    let views = |groups: &[GroupViews]| groups.iter().flat_map(|group| [Some(group.any), group.device]).collect::<BTreeSet<_>>();
+    let again = &rank.stream.profile().groups;
+    assert_eq!(views(again), views(&groups), "the views are used again");
+    assert_eq!(again.iter().map(|group| group.any == View::MAIN).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]
