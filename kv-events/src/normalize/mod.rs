@@ -202,10 +202,9 @@ impl Normalizer {
         }
         let group = self.groups.group_of(store).ok_or(Loss::UnscoredGroup)?;
         let scheme = self.scheme.ok_or(Loss::UnalignedBlocks)?;
-        let mut partial = false;
-        let mut span = Span::read(store, scheme, namespaces.of(store), &mut partial)
+        let mut span = Span::read(store, scheme, namespaces.of(store))
             .inspect_err(|_| self.misfits += u64::from(is_misfit(store, scheme)))?;
-        if partial {
+        if span.partial {
             losses.add(Loss::UnalignedBlocks);
         }
         self.misfits += u64::from(store.block_size != self.groups.group(group).block_tokens.get());

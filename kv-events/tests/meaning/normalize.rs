@@ -205,6 +205,14 @@ fn bigrams_are_hashed_in_the_windows_that_a_request_is_hashed_in() {
 }
 
 #[test]
+fn pairs_that_do_not_overlap_are_no_windows() {
+    let mut rank = Rank::default();
+    let pairs = Tokens::Bigrams(vec![[1, 2], [2, 3], [9, 4], [4, 5]]);
+    rank.apply([Stored { tokens: pairs, kind: None, group: None, ..store(&[1], None, vec![]) }.into()]);
+    assert_eq!((rank.reused(&[1, 2, 9, 4, 5]), rank.stream.counts().losses.count(Loss::UnalignedBlocks)), (0, 1));
+}
+
+#[test]
 fn lookahead_tokens_are_part_of_a_blocks_content() {
     let lookahead = Some(vec![vec![5], vec![9]]);
     let mut rank = Rank::default();
