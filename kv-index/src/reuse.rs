@@ -121,18 +121,18 @@ impl JointReuse {
     }
 
     /// Adds a group and the units of the request that it covers. A block of several units counts as covered when its
-    /// last unit is: that is where its name stands.
+    /// last unit is: that is where its name stands. A group whose blocks are no multiple of the unit allows no prefix.
     pub fn push(&mut self, group: Group, unit_tokens: NonZeroU32, covered: &Runs) {
         if self.used == self.groups.len() {
             self.groups.push(Covered::default());
         }
-        let units = (group.block_tokens.get() / unit_tokens.get()).max(1);
+        let aligned = group.block_tokens.get().is_multiple_of(unit_tokens.get());
         let slot = &mut self.groups[self.used];
-        slot.units = units;
+        slot.units = if aligned { group.block_tokens.get() / unit_tokens.get() } else { 1 };
         slot.lookback = group.kind.lookback_blocks(group.block_tokens);
         slot.runs.clear();
-        for run in covered.as_slice() {
-            push_joined(&mut slot.runs, (run.start + 1).div_ceil(units) - 1..run.end / units);
+        for run in covered.as_slice().iter().filter(|_| aligned) {
+            push_joined(&mut slot.runs, (run.start + 1).div_ceil(slot.units) - 1..run.end / slot.units);
         }
         self.used += 1;
     }
@@ -335,6 +335,37 @@ mod tests {
     }
 
     #[test]
+    fn a_group_whose_blocks_do_not_fit_the_unit_allows_nothing() {
+        for block in [3, 6] {
+            let mut joint = JointReuse::new();
+            joint.push(Group { block_tokens: nonzero(block), ..full() }, nonzero(4), &runs(&[0..8]));
+            assert_eq!(joint.longest(8), 0, "blocks of {block} tokens in units of 4");
+        }
+    }
+
+    #[test]
+    fn an_evaluator_that_is_used_again_remembers_nothing() {
+        let mut joint = JointReuse::new();
+        joint.push(full(), nonzero(1), &runs(&[0..1, 3..4]));
+        joint.push(state(4), nonzero(1), &runs(&[]));
+        assert_eq!(joint.longest(9), 0);
+        joint.clear();
+        assert_eq!(joint.longest(9), 9, "without groups, all of it");
+        joint.push(full(), nonzero(1), &runs(&[0..7]));
+        assert_eq!(joint.longest(9), 7);
+    }
+
+    #[test]
+    fn the_engines_words_for_kinds_are_understood() {
+        let of = |words: &[&str]| words.iter().map(|word| KindWord::parse(word)).collect::<std::collections::HashSet<_>>();
+        assert_eq!(of(&["full_attention", "mla_attention", "sink_full_attention", "full"]), [Some(KindWord::Full)].into());
+        let windows = ["sliding_window", "sliding_window_mla", "chunked_local_attention", "swa"];
+        assert_eq!(of(&windows), [Some(KindWord::Window)].into());
+        assert_eq!(of(&["mamba"]), [Some(KindWord::State)].into());
+        assert_eq!(of(&["encoder_only_attention", "cross_attention", "unknown", ""]), [None].into());
+    }
+
+    #[test]
     fn a_group_survives_its_text() {
         for text in ["kind=full_attention;block=16", "kind=sliding_window;window=64;block=32", "kind=mamba;block=528"] {
             assert_eq!(text.parse::<Group>().unwrap().to_string(), text);
@@ -342,6 +373,7 @@ mod tests {
         let sglang = "kind=sliding_window;window=64;block=32;rule=sglang";
         assert_eq!(sglang.parse::<Group>().unwrap().to_string(), sglang);
         assert_eq!("block=4;groups=2;kind=swa;unit=tokens;window=9".parse::<Group>().unwrap(), window(9, 4));
+        assert_eq!(" kind = swa ; block = 4; window = 9; rule = vllm".parse::<Group>().unwrap(), window(9, 4));
     }
 
     #[test]
@@ -354,6 +386,7 @@ mod tests {
         );
         assert!(error("kind=swa;block=4").contains("no `window`"));
         assert!(error("kind=cross_attention;block=4").contains("a kind of attention"));
+        assert!(error("kind=swa;block=4;window=9;rule=own").contains("expected vllm or sglang for `rule`"));
     }
 
     /// The rule itself, tried from the longest prefix down.
@@ -363,7 +396,13 @@ mod tests {
             if !prefix.is_multiple_of(size) {
                 return false;
             }
-            let needed = group.kind.lookback_blocks(group.block_tokens).min(prefix / size);
+            let needed_tokens = match group.kind {
+                GroupKind::Full => prefix,
+                GroupKind::State => 1,
+                GroupKind::Window { tokens, rule: WindowRule::Vllm } => (tokens.get() - 1).max(1),
+                GroupKind::Window { tokens, rule: WindowRule::Sglang } => tokens.get(),
+            };
+            let needed = (0..prefix / size).find(|blocks| blocks * size >= needed_tokens).unwrap_or(prefix / size);
             (prefix / size - needed..prefix / size).all(|block| units[(block as usize + 1) * size as usize - 1])
         };
         (0..=limit).rev().find(|&prefix| groups.iter().all(|group| accepts(group, prefix))).unwrap()
