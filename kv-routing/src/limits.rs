@@ -8,6 +8,10 @@ pub const TIE_S: f64 = 1e-6;
 /// reuse, which sends a request to a busier engine that has its prefix; too high a rate ignores reuse.
 pub const PREFILL_TOKENS_PER_S: f64 = 10_000.0;
 
+/// The lowest rate that is believed: 0, a negative one or none at all would make costs that are no numbers, and a record that
+/// holds one cannot be read back.
+pub const TOKENS_PER_S_MIN: f64 = 1.0;
+
 /// What one more running request adds to another's wait, in seconds: some decode steps of a batch that is one longer.
 pub const IN_FLIGHT_S: f64 = 0.005;
 

@@ -59,6 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cost::{Prefill, Queue};
     use crate::{Load, Policy};
 
     fn any_candidate() -> impl Strategy<Value = Candidate> {
@@ -92,6 +93,29 @@ mod tests {
             } else {
                 prop_assert!(candidates.iter().all(|candidate| !candidate.ready));
             }
+        }
+    }
+
+    #[test]
+    fn a_record_can_be_read_back_whatever_the_rates_were() {
+        let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5, 7.0];
+        let holder = Candidate {
+            overlap_tokens: 50,
+            degraded: true,
+            load: Load { in_flight: 3, queued_tokens: 9 },
+            ..Candidate::default()
+        };
+        for (rate, weight) in odd.into_iter().flat_map(|rate| odd.map(|weight| (rate, weight))) {
+            let router = Router {
+                policy: Policy::CacheAware,
+                prefill: Prefill { tokens_per_s: rate, degraded_weight: weight },
+                queue: Queue { tokens_per_s: rate, in_flight_s: weight },
+            };
+            let record = router.decide(Request { prompt_tokens: 100 }, &[holder, Candidate::default()], 1).unwrap().record;
+            let costs: Vec<f64> = record.scored.iter().flat_map(|scored| &scored.costs_s).map(|cost| cost.1).collect();
+            assert!(costs.iter().all(|cost| cost.is_finite() && *cost >= 0.0), "{rate} {weight}: {costs:?}");
+            let text = serde_json::to_string(&record.scored).unwrap();
+            assert_eq!(serde_json::from_str::<Vec<Scored>>(&text).unwrap(), record.scored);
         }
     }
 }

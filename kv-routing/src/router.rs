@@ -135,6 +135,22 @@ mod tests {
     }
 
     #[test]
+    fn random_reaches_everybody_whatever_they_cost() {
+        let uneven: Vec<Candidate> = (0..8).map(|worker| candidate(worker, u64::from(worker) * 100, worker * 9)).collect();
+        let mut hits = [0u32; 8];
+        (0..800).for_each(|seed| hits[chosen(Policy::Random, &uneven, seed) as usize] += 1);
+        assert!(hits.iter().all(|&hits| (60..=140).contains(&hits)), "{hits:?}");
+    }
+
+    #[test]
+    fn a_degraded_holder_stands_between_a_sound_one_and_none() {
+        let degraded = Candidate { degraded: true, ..candidate(2, 900, 0) };
+        assert_eq!(chosen(Policy::CacheAware, &[candidate(1, 0, 0), degraded], 0), 2);
+        assert_eq!(chosen(Policy::CacheAware, &[candidate(1, 500, 0), degraded], 0), 1, "half of 900 is believed");
+        assert_eq!(chosen(Policy::CacheAware, &[candidate(1, 400, 0), degraded], 0), 2);
+    }
+
+    #[test]
     fn round_robin_takes_turns_among_the_ready() {
         let all = [candidate(5, 0, 0), Candidate { ready: false, ..candidate(6, 0, 0) }, candidate(7, 0, 0)];
         let turns: Vec<_> = (0..4).map(|turn| chosen(Policy::RoundRobin, &all, turn)).collect();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CostFunction;
+use super::{CostFunction, seconds, weight_or_0};
 use crate::limits::{DEGRADED_WEIGHT, PREFILL_TOKENS_PER_S};
 use crate::{Candidate, Request};
 
@@ -29,10 +29,10 @@ impl CostFunction for Prefill {
 
     #[expect(clippy::cast_precision_loss, reason = "prompts are far shorter than 2^52 tokens")]
     fn cost_s(&self, request: Request, candidate: &Candidate) -> f64 {
-        let weight = if candidate.degraded { self.degraded_weight } else { 1.0 };
+        let weight = if candidate.degraded { weight_or_0(self.degraded_weight).min(1.0) } else { 1.0 };
         // A worker cannot reuse more than there is, whatever the caller believes.
         let reused = candidate.overlap_tokens.min(request.prompt_tokens) as f64 * weight;
-        (request.prompt_tokens as f64 - reused) / self.tokens_per_s
+        seconds(request.prompt_tokens as f64 - reused, self.tokens_per_s)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CostFunction;
+use super::{CostFunction, seconds, weight_or_0};
 use crate::limits::{IN_FLIGHT_S, PREFILL_TOKENS_PER_S};
 use crate::{Candidate, Request};
 
@@ -30,7 +30,7 @@ impl CostFunction for Queue {
     #[expect(clippy::cast_precision_loss, reason = "queues are far shorter than 2^52 tokens")]
     fn cost_s(&self, _: Request, candidate: &Candidate) -> f64 {
         let load = candidate.load;
-        load.queued_tokens as f64 / self.tokens_per_s + f64::from(load.in_flight) * self.in_flight_s
+        seconds(load.queued_tokens as f64, self.tokens_per_s) + f64::from(load.in_flight) * weight_or_0(self.in_flight_s)
     }
 }
 

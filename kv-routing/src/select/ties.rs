@@ -71,5 +71,14 @@ mod tests {
         assert_eq!(pick(&[f64::NAN, 3.0, f64::INFINITY], 1), Some(1));
         assert_eq!(pick(&[], 1), None);
         assert!(pick(&[f64::INFINITY, f64::INFINITY], 1).is_some(), "when nobody is good, somebody serves all the same");
+        assert!(pick(&[f64::NAN, f64::NAN], 1).is_some());
+    }
+
+    #[test]
+    fn draws_are_splitmix64() {
+        // The generator's published first outputs under the seed 0.
+        let mut draw = Draw::new(0);
+        assert_eq!([draw.next_u64(), draw.next_u64()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        assert_eq!((Draw::new(0).below(1_000), Draw::new(0).below(0)), (Some(0xe220_a839_7b1d_cdaf % 1_000), None));
     }
 }
