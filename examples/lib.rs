@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub mod mock_engine;
+pub mod replay;
