@@ -1,1 +1,10 @@
 //! What the example programs share.
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod mock_engine;
+
+/// The README, whose code is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

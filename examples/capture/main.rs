@@ -1,23 +1,99 @@
-//! Records a live engine's events and requests.
-
-mod record;
+//! Records a live engine's events and requests, and checks recordings.
 
 use std::fs::File;
 use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
+use kv_events::{CopyRule, StreamOptions};
+use kv_examples::capture::check::{Report, check};
+use kv_examples::capture::record::{RecordOptions, record};
 
-/// Records engines.
+/// Records what a live engine publishes and is asked, and checks that the router's prediction from the events equals what the
+/// engine reported, request by request. The file is what to send with a bug report.
 #[derive(Parser)]
+#[command(name = "capture", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
 enum Command {
-    /// Record a live engine.
-    Record(record::RecordOptions),
+    /// Records a live engine's events, of all ranks, and the requests that this program sends to it or passes on.
+    Record(Box<RecordOptions>),
+    /// Replays recordings through decode, normalize, copies and index; exits with 1 on any difference that nothing explains.
+    Check(CheckArgs),
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    /// Recordings: `.jsonl` of `capture record`, or a `.bin` (with the `.json` beside it).
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Prints the reports as JSON.
+    #[arg(long)]
+    json: bool,
+    /// A repeated store is the same copy: for engines asked for `kv_cache_report_mode=full`.
+    #[arg(long)]
+    set_copies: bool,
+    /// The engine reuses one block less than it finds: vLLM with EAGLE, without lookahead hashing.
+    #[arg(long)]
+    drops_last_block: bool,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Record(options) => record_file(&options),
+        Command::Check(args) => check_files(&args),
+    }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Command::Record(options) = Command::parse();
-    let counts = record::record(&options, BufWriter::new(File::create(&options.out)?)).await?;
-    eprintln!("{}: {counts:?}", options.out.display());
-    Ok(())
+async fn record_file(options: &RecordOptions) -> ExitCode {
+    let file = match File::create(&options.out) {
+        Ok(file) => file,
+        Err(error) => return failed(&format!("{}: {error}", options.out.display())),
+    };
+    match record(options, BufWriter::new(file)).await {
+        Ok(counts) => {
+            eprintln!("{}: {counts}", options.out.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn failed(reason: &str) -> ExitCode {
+    eprintln!("{reason}");
+    ExitCode::FAILURE
+}
+
+fn check_files(args: &CheckArgs) -> ExitCode {
+    let copies = if args.set_copies { CopyRule::Reannounced } else { CopyRule::Counted };
+    let options = StreamOptions { copies, drops_last_block: args.drops_last_block, ..StreamOptions::default() };
+    let mut reports: Vec<Report> = Vec::new();
+    let mut unread = 0;
+    for file in &args.files {
+        match check(file, options) {
+            Ok(report) => reports.push(report),
+            Err(error) => {
+                eprintln!("{error}");
+                unread += 1;
+            }
+        }
+    }
+    print_reports(&reports, args.json);
+    let failed = reports.iter().filter(|report| !report.passes()).count() + unread;
+    eprintln!("{} of {} recordings pass", args.files.len() - failed, args.files.len());
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn print_reports(reports: &[Report], json: bool) {
+    if json {
+        println!("{}", serde_json::to_string_pretty(reports).expect("a report is plain data"));
+    } else {
+        reports.iter().for_each(|report| println!("{report}\n"));
+    }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::{fs, panic};
+use std::{fs, panic, thread};
 
 use kv_fuzz::{Body, TARGETS};
 
 #[test]
 fn corpus_and_its_damaged_copies() {
-    for &(name, body) in TARGETS {
-        let seeds = files(&Path::new("corpus").join(name));
-        assert!(!seeds.is_empty(), "corpus/{name} is empty");
-        let runs: usize = seeds.iter().map(|seed| replay_damaged(seed, body)).sum();
-        println!("{name}: {} files, {runs} runs", seeds.len());
-    }
+    // A panic of any of them is the test's.
+    thread::scope(|scope| {
+        for &(name, body) in TARGETS {
+            scope.spawn(move || replay_target(name, body));
+        }
+    });
 }
 
 #[test]
@@ -28,6 +28,13 @@ fn every_target_has_a_program_and_a_corpus() {
     for target in targets {
         assert!(manifest.contains(&format!("\nname = \"{target}\"\n")), "Cargo.toml has no program {target}");
     }
+}
+
+fn replay_target(name: &str, body: Body) {
+    let seeds = files(&Path::new("corpus").join(name));
+    assert!(!seeds.is_empty(), "corpus/{name} is empty");
+    let runs: usize = seeds.iter().map(|seed| replay_damaged(seed, body)).sum();
+    println!("{name}: {} files, {runs} runs", seeds.len());
 }
 
 /// The file as it is, cut at every length, and with every byte changed to its neighbours and extremes.

@@ -29,7 +29,8 @@ pub struct Cursor {
     asked: bool,
     /// No batch has come on this connection yet.
     fresh: bool,
-    missed: u64,
+    unknown_before: u64,
+    lost: u64,
 }
 
 /// What to do with a batch.
@@ -71,9 +72,15 @@ impl Cursor {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// Batches that are known to be lost since the stream last started from nothing. Above 0, the index may be wrong.
+    /// Batches that are known to be missing since the stream last started from nothing. Above 0, the index may be wrong.
     pub fn missed(&self) -> u64 {
-        self.missed
+        self.unknown_before + self.lost
+    }
+
+    /// The part of [`missed`](Self::missed) that was published before the first batch that came: it hides blocks from the
+    /// index, and never leaves it one that is gone.
+    pub fn unknown_before(&self) -> u64 {
+        self.unknown_before
     }
 
     /// The live socket connected again: its next batch may be another publisher's.
@@ -150,7 +157,11 @@ impl Cursor {
         let first = self.last.is_none();
         self.last = Some(sequence);
         self.asked = false;
-        self.missed = if clears { 0 } else { self.missed + missing };
+        if clears {
+            (self.unknown_before, self.lost) = (0, 0);
+        } else {
+            *(if first { &mut self.unknown_before } else { &mut self.lost }) += missing;
+        }
         match missing {
             0 => Verdict::Apply,
             _ if first || clears => Verdict::Apply,
@@ -237,7 +248,7 @@ mod tests {
     #[test]
     fn a_late_join_says_what_it_missed_until_a_clear() {
         let mut cursor = Cursor::new();
-        assert_eq!((cursor.admit_live(40, false), cursor.missed()), (Verdict::Apply, 40));
+        assert_eq!((cursor.admit_live(40, false), cursor.missed(), cursor.unknown_before()), (Verdict::Apply, 40, 40));
         assert_eq!((cursor.admit_live(41, true), cursor.missed()), (Verdict::Apply, 0));
     }
 
@@ -246,7 +257,7 @@ mod tests {
         let mut cursor = Cursor::new();
         assert_eq!((cursor.admit_replayed(7, false), cursor.missed()), (Verdict::Apply, 7));
         assert_eq!(cursor.admit_replayed(10, false), Verdict::ApplyAfterLoss { missed: 2, clear: false });
-        assert_eq!(cursor.missed(), 9);
+        assert_eq!((cursor.missed(), cursor.unknown_before()), (9, 7));
     }
 
     #[test]

@@ -228,7 +228,7 @@ mod tests {
 
     fn seen(store: Stored) -> (Option<Dialect>, Vec<Caveat>) {
         let mut evidence = Evidence::default();
-        evidence.observe(&Event::Stored(store));
+        evidence.observe(&store.into());
         (evidence.dialect(), evidence.caveats().into_iter().collect())
     }
 

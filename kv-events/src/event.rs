@@ -32,8 +32,8 @@ impl Batch {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "stores are most of what is sent, and a box for each would be one more allocation")]
 pub enum Event {
-    /// Blocks entered the cache.
-    Stored(Stored),
+    /// Blocks entered the cache. Boxed: a removal is the most frequent event, and a third of the size.
+    Stored(Box<Stored>),
     /// Blocks left the cache.
     Removed(Removed),
     /// The whole cache of the rank was emptied.
@@ -182,6 +182,18 @@ impl EngineHash {
             Self::Word(word) => BlockName(*word),
             Self::Digest(bytes) => BlockName(bytes.iter().rev().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))),
         }
+    }
+}
+
+impl From<Stored> for Event {
+    fn from(stored: Stored) -> Self {
+        Self::Stored(Box::new(stored))
+    }
+}
+
+impl From<Removed> for Event {
+    fn from(removed: Removed) -> Self {
+        Self::Removed(removed)
     }
 }
 

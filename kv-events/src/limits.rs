@@ -29,3 +29,7 @@ pub const GAP_KEPT_MAX: u64 = 1024;
 
 /// A sequence that lies so far below the last one is another publisher's, not a late duplicate.
 pub const RESTART_DISTANCE: u64 = 1024;
+
+/// Most blocks outside GPU memory that a TensorRT-LLM decoder remembers, so that a removal names the tier. Far more than a host
+/// pool holds; beyond it, a removal is taken to be from GPU memory.
+pub const OFF_DEVICE_BLOCKS_MAX: usize = 1 << 20;

@@ -1,8 +1,13 @@
 //! The engines' block hashes, reproduced from the vectors that their own code computed.
 //!
-//! Every test reads the copies in `tests/data/vectors`, and the full set in `../shared/data/vectors` where a checkout has
-//! it. What a file holds and this crate cannot reproduce is printed with its reason (`--nocapture` shows it).
+//! Every test reads the copies in `tests/data/vectors`, and the full set in `shared/data/vectors` where that lies beside the
+//! repository. What a file holds and this crate cannot reproduce is printed with its reason (`--nocapture` shows it).
 
+#[allow(dead_code, reason = "shared with the decoder's tests, which read more of a capture")]
+#[path = "wire/capture.rs"]
+mod capture;
+#[path = "hash_vectors/captures.rs"]
+mod captures;
 #[path = "hash_vectors/llmd.rs"]
 mod llmd;
 #[path = "hash_vectors/mooncake.rs"]
@@ -27,11 +32,11 @@ use serde_json::Value;
 fn copies(name: &str) -> Vec<Value> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let ours = package.join("tests/data/vectors").join(name);
-    let shared = package.join("../../shared/data/vectors").join(name);
     let mut texts = vec![fs::read_to_string(&ours).unwrap_or_else(|error| panic!("{}: {error}", ours.display()))];
-    match fs::read_to_string(&shared) {
-        Ok(text) => texts.push(text),
-        Err(error) => println!("skipped: {}: {error}", shared.display()),
+    let above = package.ancestors().map(|folder| folder.join("shared/data/vectors").join(name));
+    match above.map(fs::read_to_string).find_map(Result::ok) {
+        Some(text) => texts.push(text),
+        None => println!("skipped: no shared/data/vectors/{name} above the repository, so only its own copy is tested"),
     }
     texts.iter().map(|text| serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"))).collect()
 }

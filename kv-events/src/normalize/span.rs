@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kv_index::{Block, BlockName, ContentHash, Namespace, Scheme};
 
 use super::keys;
+use crate::engine_hash::sglang;
 use crate::namespace::OwnedNamespace;
 use crate::{Loss, Stored, Tokens};
 
@@ -46,7 +47,7 @@ impl Span {
         let first = blocks - listed;
         let end = |index: usize| (first + index + 1) * (block / unit) - 1;
         let names = store.hashes[..listed].iter().enumerate().map(|(index, hash)| (end(index), hash.name())).collect();
-        let parent = store.parent.as_ref().map(crate::EngineHash::name);
+        let parent = store.parent.as_ref().map(crate::EngineHash::name).filter(|parent| parent.0 != sglang::LEGACY_ROOT);
         let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0 };
         span.hash(store, scheme, namespace, &tokens, blocks * (block / unit));
         Ok(span)

@@ -28,7 +28,7 @@ pub(super) fn read_event(reader: &mut Reader) -> Result<Event, Loss> {
     let tag = Tag::read(reader)?;
     let mut slots = Slots { reader, unread, foreign: false };
     let event = match tag {
-        Tag::Stored => Event::Stored(read_stored(&mut slots, len)?),
+        Tag::Stored => read_stored(&mut slots, len)?.into(),
         Tag::Removed => Event::Removed(read_removed(&mut slots)?),
         Tag::Cleared => Event::Cleared(Cleared { ownership: slots.text()? }),
     };
@@ -105,7 +105,7 @@ fn read_stored(slots: &mut Slots, len: usize) -> Result<Stored> {
 fn read_slot_7(slots: &mut Slots, stored: &mut Stored) -> Result<()> {
     match slots.next_shape()? {
         Some(Shape::Map) => {
-            stored.cache_salt = salt_of(*slots.reader);
+            stored.cache_salt = read_salt(*slots.reader)?;
             slots.foreign = true;
         }
         Some(Shape::Array) => {
@@ -129,13 +129,12 @@ fn read_removed(slots: &mut Slots) -> Result<Removed> {
 }
 
 /// The salt in SGLang's map. A map without one is a build's that we do not know.
-fn salt_of(mut reader: Reader) -> Option<String> {
-    let pairs = reader.map_len().ok()?;
-    for _ in 0..pairs {
-        if fields::key(&mut reader).ok()? == b"cache_salt" {
-            return fields::text(&mut reader).ok();
+fn read_salt(mut reader: Reader) -> Result<Option<String>> {
+    for _ in 0..reader.map_len()? {
+        if fields::key(&mut reader)? == b"cache_salt" {
+            return reader.nullable(fields::text);
         }
-        reader.skip().ok()?;
+        reader.skip()?;
     }
-    None
+    Ok(None)
 }

@@ -11,7 +11,7 @@ use crate::loss::Loss;
 pub(super) fn read_event(reader: &mut Reader) -> Result<Event, Loss> {
     let pairs = reader.map_len()?;
     Ok(match find_tag(*reader, pairs)? {
-        Tag::Stored => Event::Stored(read_stored(reader, pairs)?),
+        Tag::Stored => read_stored(reader, pairs)?.into(),
         Tag::Removed => Event::Removed(read_removed(reader, pairs)?),
         Tag::Cleared => Event::Cleared(read_cleared(reader, pairs)?),
     })

@@ -50,7 +50,7 @@ fn told(timestamp: &Value, events: &Value, rank: &Value) -> Told {
 fn event(event: &Value) -> Option<Event> {
     let fields = event.as_object().cloned().unwrap_or_else(|| name_slots(event.as_array().expect("an event")));
     match fields["type"].as_str().expect("a tag") {
-        "BlockStored" => Some(Event::Stored(stored(&Value::Object(fields)))),
+        "BlockStored" => Some(stored(&Value::Object(fields)).into()),
         "BlockRemoved" => Some(Event::Removed(removed(&Value::Object(fields)))),
         "AllBlocksCleared" => {
             Some(Event::Cleared(Cleared { ownership: text(&fields.get("ownership").cloned().unwrap_or_default()) }))

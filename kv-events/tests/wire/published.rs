@@ -1,8 +1,5 @@
 //! Every capture decodes to what its engine says it published.
 
-mod capture;
-mod told;
-
 use std::collections::BTreeSet;
 
 use kv_events::wire::decode_batch;
@@ -10,8 +7,8 @@ use kv_events::wire::frame::{self, Message, ReplayAnswer};
 use kv_events::{Batch, EngineHash, Event, Layout, Loss, Losses};
 use serde_json::Value;
 
-use crate::capture::{Capture, Recorded, from_hex};
-use crate::told::Told;
+use crate::capture::{self, Capture, Recorded, from_hex};
+use crate::told::{self, Told};
 
 #[test]
 fn live_batches_are_what_was_published() {

@@ -1,0 +1,5 @@
+//! Mock engines through their real sockets.
+
+mod exact;
+mod fleet;
+mod support;

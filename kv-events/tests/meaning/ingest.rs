@@ -1,0 +1,149 @@
+//! Copies, tiers, orphans and views on their way into the index.
+
+use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, StreamOptions, Tier};
+use kv_index::{Index, View};
+
+use crate::build::{Rank, host_placeholder, removal, store, tokens};
+
+#[test]
+fn a_block_that_was_stored_twice_needs_two_removals() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1, 2], None, tokens(1, 2)).into()]);
+    rank.apply([store(&[2], Some(1), tokens(1, 2)[4..].to_vec()).into()]);
+    rank.apply([removal(&[2]).into()]);
+    assert_eq!(rank.reused(&tokens(1, 2)), 2);
+    rank.apply([removal(&[2]).into()]);
+    assert_eq!(rank.reused(&tokens(1, 2)), 1);
+    let counts = rank.stream.counts();
+    assert_eq!((counts.stored, counts.stored_again, counts.removed_copies, counts.removed), (2, 1, 1, 1));
+}
+
+#[test]
+fn a_duplicated_removal_never_reaches_another_copy_count() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), removal(&[1]).into(), removal(&[1]).into()]);
+    assert_eq!(rank.stream.counts().losses.count(Loss::UnknownBlock), 1);
+    rank.apply([store(&[1], None, tokens(1, 1)).into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 1);
+}
+
+#[test]
+fn an_engine_that_announces_again_is_told_by_an_option() {
+    let mut rank = Rank::new(StreamOptions { copies: CopyRule::Reannounced, ..StreamOptions::default() });
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), store(&[1], None, tokens(1, 1)).into(), removal(&[1]).into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 0);
+}
+
+#[test]
+fn a_host_copy_known_by_name_keeps_the_block_when_the_device_drops_it() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), host_placeholder(&[1, 77]).into(), removal(&[1]).into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 1);
+    assert_eq!(rank.stream.counts().losses.count(Loss::Placeholder), 1, "nobody holds 77");
+    // vLLM's removals name the group, its placeholders do not.
+    rank.apply([Removed { medium: Some("cpu".into()), ..removal(&[1]) }.into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 0);
+}
+
+#[test]
+fn a_prompt_half_on_the_device_and_half_on_the_host_is_held_whole() {
+    let mut rank = Rank::new(StreamOptions { device_views: true, ..StreamOptions::default() });
+    let prompt = tokens(1, 4);
+    rank.apply([store(&[1, 2], None, prompt[..8].to_vec()).into()]);
+    rank.apply([Stored { medium: Some("CPU_PINNED".into()), ..store(&[3, 4], Some(2), prompt[8..].to_vec()) }.into()]);
+    assert_eq!(rank.reused(&prompt), 4);
+    let device = rank.stream.profile().groups[0].device.unwrap();
+    let mut request = Vec::new();
+    rank.stream.profile().scheme.unwrap().hash_prompt(kv_index::Namespace::default(), &prompt, &mut request);
+    assert_eq!(rank.index.depth(rank.stream.worker(), device, &request), 2);
+    // Demotion: the host's copy comes, the device's goes.
+    rank.apply([
+        Stored { medium: Some("CPU_PINNED".into()), ..store(&[1], None, prompt[..4].to_vec()) }.into(),
+        removal(&[1]).into(),
+    ]);
+    assert_eq!(rank.index.depth(rank.stream.worker(), device, &request), 0);
+    assert_eq!(rank.reused(&prompt), 4);
+}
+
+#[test]
+fn a_name_that_moves_starts_with_one_copy() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), store(&[1], None, tokens(1, 1)).into()]);
+    rank.apply([store(&[1], None, tokens(2, 1)).into()]);
+    assert_eq!((rank.reused(&tokens(1, 1)), rank.reused(&tokens(2, 1)), rank.stream.counts().moved), (0, 1, 1));
+    rank.apply([removal(&[1]).into()]);
+    assert_eq!(rank.reused(&tokens(2, 1)), 0);
+}
+
+#[test]
+fn orphans_wait_for_their_parent_and_are_never_rooted() {
+    let mut rank = Rank::default();
+    let prompt = tokens(1, 4);
+    rank.apply([store(&[4], Some(3), prompt[12..].to_vec()).into(), store(&[2, 3], Some(1), prompt[4..12].to_vec()).into()]);
+    assert_eq!((rank.stream.waiting_blocks(), rank.reused(&prompt[4..])), (3, 0));
+    rank.apply([store(&[1], None, prompt[..4].to_vec()).into()]);
+    assert_eq!((rank.stream.waiting_blocks(), rank.reused(&prompt)), (0, 4));
+}
+
+#[test]
+fn an_orphan_that_the_engine_removed_does_not_come_back() {
+    let mut rank = Rank::default();
+    let prompt = tokens(1, 3);
+    rank.apply([store(&[2, 3], Some(1), prompt[4..].to_vec()).into(), removal(&[3]).into()]);
+    rank.apply([store(&[1], None, prompt[..4].to_vec()).into()]);
+    assert_eq!(rank.reused(&prompt), 2);
+    rank.apply([store(&[9], Some(8), tokens(9, 1)).into(), Event::Cleared(Cleared::default())]);
+    assert_eq!(rank.stream.waiting_blocks(), 0);
+}
+
+#[test]
+fn one_bad_event_costs_nothing_else_of_its_batch() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), store(&[2, 2], Some(1), tokens(2, 2)).into(), removal(&[1]).into()]);
+    assert_eq!((rank.reused(&tokens(1, 1)), rank.stream.counts().losses.total()), (0, 1));
+}
+
+#[test]
+fn groups_are_held_apart_under_equal_names() {
+    let mut rank = Rank::default();
+    let window =
+        Stored { group: Some(1), kind: Some("sliding_window".into()), window: Some(8), ..store(&[1, 2], None, tokens(1, 2)) };
+    rank.apply([window.into(), store(&[1, 2], None, tokens(1, 2)).into()]);
+    assert_eq!(rank.reused(&tokens(1, 2)), 2);
+    rank.apply([Removed { group: Some(1), ..removal(&[2]) }.into()]);
+    let digest = |view| rank.index.digest(rank.stream.worker(), view).count;
+    assert_eq!((digest(View::MAIN), digest(View(1))), (2, 1));
+    assert_eq!(rank.reused(&tokens(1, 2)), 1, "the window of two blocks lost one; one block back to the start is enough");
+}
+
+#[test]
+fn several_groups_without_kinds_are_labelled() {
+    let mut rank = Rank::default();
+    let kindless = |group| Stored { group: Some(group), kind: None, ..store(&[1], None, tokens(1, 1)) };
+    rank.apply([kindless(0).into()]);
+    assert!(!rank.stream.profile().caveats.contains(&Caveat::GroupsWithoutKinds));
+    rank.apply([kindless(1).into()]);
+    assert!(rank.stream.profile().caveats.contains(&Caveat::GroupsWithoutKinds));
+}
+
+#[test]
+fn another_block_size_is_labelled_and_left_out() {
+    let mut rank = Rank::default();
+    rank.apply([
+        store(&[1], None, tokens(1, 1)).into(),
+        Stored { block_size: 2, ..store(&[2, 3], Some(1), tokens(2, 1)) }.into(),
+    ]);
+    assert!(rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
+    assert_eq!(rank.stream.counts().losses.count(Loss::UnalignedBlocks), 1);
+}
+
+#[test]
+fn tiers_that_are_not_served_hold_nothing() {
+    let mut rank = Rank::default();
+    rank.apply([Stored { medium: Some("DISK".into()), ..store(&[1], None, tokens(1, 1)) }.into()]);
+    assert_eq!((rank.reused(&tokens(1, 1)), rank.stream.counts().losses.count(Loss::UnservedTier)), (0, 1));
+    let served = kv_events::Tiers::of(&[Tier::Device, Tier::Host, Tier::Disk]);
+    let mut rank = Rank::new(StreamOptions { served, ..StreamOptions::default() });
+    rank.apply([Stored { medium: Some("DISK".into()), ..store(&[1], None, tokens(1, 1)) }.into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 1);
+}

@@ -1,0 +1,47 @@
+//! What a lookup makes of a stream.
+
+use kv_events::{Removed, Stored, StreamOptions};
+use kv_index::Namespace;
+
+use crate::build::{BLOCK, Rank, removal, store, tokens};
+
+#[test]
+fn the_last_token_is_always_computed() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1, 2], None, tokens(1, 2)).into()]);
+    let tokens_of = |prompt: &[u32]| rank.predict_in(Namespace::default(), prompt).tokens;
+    let prompt = tokens(1, 2);
+    assert_eq!([tokens_of(&prompt), tokens_of(&prompt[..7]), tokens_of(&prompt[..4]), tokens_of(&[])], [4, 4, 0, 0]);
+}
+
+#[test]
+fn an_engine_that_drops_its_last_block_is_told_by_an_option() {
+    let mut rank = Rank::new(StreamOptions { drops_last_block: true, ..StreamOptions::default() });
+    rank.apply([store(&[1, 2], None, tokens(1, 2)).into()]);
+    assert_eq!((rank.reused(&tokens(1, 2)), rank.reused(&tokens(1, 1)), rank.reused(&tokens(2, 2))), (1, 0, 0));
+}
+
+#[test]
+fn a_hybrid_model_reuses_what_all_groups_allow() {
+    let grouped = |group, kind: &str, names: &[u64], blocks| Stored {
+        group: Some(group),
+        kind: Some(kind.into()),
+        window: Some(2 * BLOCK + 1),
+        ..store(names, None, tokens(1, blocks))
+    };
+    let mut rank = Rank::default();
+    // The window's store of six blocks lists the last two; its state group saved the state behind block 4.
+    let window = grouped(0, "sliding_window", &[5, 6], 6);
+    let full = grouped(1, "full_attention", &[1, 2, 3, 4, 5, 6], 6);
+    rank.apply([window.into(), full.into()]);
+    assert_eq!((rank.reused(&tokens(1, 6)), rank.reused(&tokens(1, 4))), (6, 0));
+    rank.apply([grouped(0, "sliding_window", &[3, 4], 4).into()]);
+    assert_eq!((rank.reused(&tokens(1, 6)), rank.reused(&tokens(1, 4))), (6, 4));
+    rank.apply([Removed { group: Some(0), ..removal(&[6]) }.into()]);
+    assert_eq!(rank.reused(&tokens(1, 6)), 5);
+    let state = Stored { block_size: 4 * BLOCK, ..grouped(2, "mamba", &[4], 4) };
+    rank.apply([state.into()]);
+    assert_eq!(rank.reused(&tokens(1, 6)), 4);
+    rank.apply([Removed { group: Some(2), ..removal(&[4]) }.into()]);
+    assert_eq!(rank.reused(&tokens(1, 6)), 0);
+}

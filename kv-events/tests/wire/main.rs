@@ -1,0 +1,9 @@
+//! The wire: what real engines published, what nobody should send, and what we encode ourselves.
+
+mod allocator;
+mod capture;
+mod hostile;
+mod published;
+mod roundtrip;
+mod told;
+mod trtllm;

@@ -1,0 +1,5 @@
+//! From costs to a choice.
+
+mod ties;
+
+pub use ties::{Draw, cheapest};
