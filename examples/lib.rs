@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod gateway;
 pub mod mock_engine;
 
 /// The README, whose code is compiled and run with the tests.

@@ -142,7 +142,7 @@ fn requests(recording: &Recording, replayer: &mut Replayer) -> Vec<Row> {
     // What a router would have asked for at the end changes nothing any more.
     recording.messages.iter().filter(|message| message.kind != MessageKind::Live).for_each(|message| replayer.apply(message));
     let rows = recording.requests.iter().zip(answers).zip(places);
-    rows.filter(|((request, _), _)| is_completion(request))
+    rows.filter(|((request, _), _)| request.is_completion())
         .map(|((request, answer), place)| answer.row(request, &place))
         .collect()
 }
@@ -153,10 +153,6 @@ fn prime(all: &[Message], live: &[Message], replayer: &mut Replayer) {
     let earlier =
         |message: &&Message| message.kind != MessageKind::Live && decode(message).is_some_and(|(sequence, _)| sequence < first);
     all.iter().filter(earlier).for_each(|message| replayer.apply(message));
-}
-
-fn is_completion(request: &Request) -> bool {
-    request.path.is_none() && (request.status == 200 || request.status == 0) && !request.prompt_token_ids.is_empty()
 }
 
 /// The names of adapters that the stream announced. Older recordings show a request's adapter in its name only.

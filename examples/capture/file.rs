@@ -55,7 +55,7 @@ pub enum MessageKind {
 pub struct Request {
     /// What the recorder called it.
     pub name: String,
-    /// Another endpoint than completions: a clear.
+    /// The endpoint; a completion without one in older recordings.
     pub path: Option<String>,
     /// The model or adapter that was asked for, in recordings that note it.
     pub model: Option<String>,
@@ -65,7 +65,8 @@ pub struct Request {
     pub t: f64,
     /// The HTTP status.
     pub status: u16,
-    /// The prompt.
+    /// The prompt; empty (or null) where it is not known in tokens.
+    #[serde(deserialize_with = "null_is_empty")]
     pub prompt_token_ids: Vec<u32>,
     /// The answer.
     pub output_token_ids: Option<Vec<u32>>,
@@ -180,8 +181,8 @@ impl Recording {
                 self.requests.push(serde_json::from_value(value).map_err(|error| error.to_string())?);
                 Ok(())
             }
+            // Other kinds are notes of the recorder, for people.
             Some(kind) => {
-                // Other kinds tell people what happened; `record` lists them.
                 if let Some(kind) = MessageKind::parse(kind, value["socket"].as_str()) {
                     self.messages.push(Message::parse(kind, &value)?);
                 }
@@ -229,6 +230,12 @@ impl Message {
 }
 
 impl Request {
+    /// Whether it asked for a completion, and got one.
+    pub fn is_completion(&self) -> bool {
+        let completes = self.path.as_deref().is_none_or(|path| path.ends_with("completions"));
+        completes && matches!(self.status, 0 | 200) && !self.prompt_token_ids.is_empty()
+    }
+
     /// Whether it empties the cache.
     pub fn clears(&self) -> bool {
         self.path.as_deref().is_some_and(|path| path.contains("reset_prefix_cache") || path.contains("flush_cache"))
@@ -244,6 +251,10 @@ impl Request {
         let header = self.extra.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-data-parallel-rank"));
         self.rank.or_else(|| header.and_then(|(_, rank)| rank.as_str()?.parse().ok()))
     }
+}
+
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 fn read(path: &Path) -> Result<String, FileError> {

@@ -21,7 +21,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Records a live engine's events, of all ranks, and the requests that this program sends to it or passes on.
+    /// Records a live engine's events and the requests that are sent to it, into one file.
     Record(Box<RecordOptions>),
     /// Replays recordings through decode, normalize, copies and index; exits with 1 on any difference that nothing explains.
     Check(CheckArgs),
@@ -45,29 +45,24 @@ struct CheckArgs {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Record(options) => record_file(&options),
+        Command::Record(options) => record_engine(&options),
         Command::Check(args) => check_files(&args),
     }
 }
 
-#[tokio::main]
-async fn record_file(options: &RecordOptions) -> ExitCode {
-    let file = match File::create(&options.out) {
-        Ok(file) => file,
-        Err(error) => return failed(&format!("{}: {error}", options.out.display())),
-    };
-    match record(options, BufWriter::new(file)).await {
-        Ok(counts) => {
-            eprintln!("{}: {counts}", options.out.display());
-            ExitCode::SUCCESS
+fn record_engine(options: &RecordOptions) -> ExitCode {
+    let runtime = tokio::runtime::Runtime::new().expect("threads and timers can be had");
+    let recorded = File::create(&options.out)
+        .map_err(|error| format!("{}: {error}", options.out.display()))
+        .and_then(|file| runtime.block_on(record(options, BufWriter::new(file))).map_err(|error| error.to_string()));
+    match recorded {
+        Ok(counts) => eprintln!("{}: {counts}", options.out.display()),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
         }
-        Err(error) => failed(&error.to_string()),
     }
-}
-
-fn failed(reason: &str) -> ExitCode {
-    eprintln!("{reason}");
-    ExitCode::FAILURE
+    ExitCode::SUCCESS
 }
 
 fn check_files(args: &CheckArgs) -> ExitCode {

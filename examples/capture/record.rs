@@ -14,7 +14,7 @@
 //!
 //! | kind | fields | |
 //! |---|---|---|
-//! | `request` | `name`, `t_start`, `t` (end), `status`, `model`, `rank` or null, `prompt_token_ids`, `max_tokens`, `output_token_ids`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `extra` (the other fields of the request's body) | `status` is 0 when no answer came and 499 when the client hung up before its end; what the engine did not say is null, `cached_tokens` also where it writes null for 0; `prompt_token_ids` is missing for a text that came back without its ids |
+//! | `request` | `name`, `t_start`, `t` (end), `status`, `model`, `rank` or null, `prompt_token_ids`, `max_tokens`, `output_token_ids`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `extra` (the other fields of the request's body) | `status` is 502 when no answer came to its end, and 499 when the client hung up before; what the engine did not say is null, `cached_tokens` also where it writes null for 0; `prompt_token_ids` is missing for a text that came back without its ids |
 //! | `request` | `name` `clear`, `path`, `t_start`, `t`, `status` | the cache was emptied over HTTP |
 //! | `link` | `port`, `t`, `state` (`connected`, `disconnected`, `unreachable`), `cause` | what became of a subscription |
 //! | `lagged` | `port`, `t`, `lost` | messages that came faster than they could be written |

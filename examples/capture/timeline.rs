@@ -2,8 +2,9 @@
 //!
 //! A recording notes when a message was received and when an answer was complete. An engine publishes around the end of the
 //! request that caused the events, so a message may come a little after it, and still belongs before the next request. So the
-//! cut between "before" and "after" a request is found by whose tokens a batch holds, and only where that is open, by time.
-//! For requests that ran side by side every cut between the earliest and the latest start is possible.
+//! cut between "before" and "after" a request is found by whose tokens a batch holds; where that is open and the batch came close to
+//! the request's start, both cuts are possible. For requests that ran side by side every cut between the earliest and the
+//! latest start is.
 
 use std::ops::RangeInclusive;
 
@@ -34,9 +35,9 @@ pub fn place(live: &[Message], requests: &[Request]) -> Vec<Place> {
         .map(|at| {
             let start = start_of(requests, at);
             let side_by_side = (0..requests.len()).any(|other| other != at && overlap(requests, at, other));
-            let lowest = late(&received, &stored, requests, at, by(start));
-            let highest = if side_by_side { by(requests[at].t).max(lowest) } else { lowest };
-            Place { cuts: lowest..=highest, side_by_side }
+            let late = late(&received, &stored, requests, at, by(start));
+            let highest = if side_by_side { by(requests[at].t).max(*late.end()) } else { *late.end() };
+            Place { cuts: *late.start()..=highest, side_by_side }
         })
         .collect()
 }
@@ -59,23 +60,23 @@ fn overlap(requests: &[Request], left: usize, right: usize) -> bool {
     }
 }
 
-/// Extends `from` over the messages that came after the request's start and belong to requests before it.
-fn late(received: &[f64], stored: &[Vec<Vec<u32>>], requests: &[Request], at: usize, from: usize) -> usize {
+/// Extends `from` over the messages that came after the request's start and belong to requests before it: those that must, and
+/// those that may.
+fn late(received: &[f64], stored: &[Vec<Vec<u32>>], requests: &[Request], at: usize, from: usize) -> RangeInclusive<usize> {
     let start = start_of(requests, at);
-    let before = || requests[..at].iter().filter(|request| request.t <= start);
-    let is_late = |message: usize| {
-        let of = |request: &Request| stored[message].iter().any(|tokens| contains(request, tokens));
-        match (before().any(of), of(&requests[at])) {
-            (true, false) => true,
-            (false, true) => false,
-            _ => {
-                start.is_finite()
-                    && received[message] - start < TOGETHER_S
-                    && received[message] - start < requests[at].t - received[message]
-            }
-        }
+    let of = |request: &Request, message: usize| stored[message].iter().any(|tokens| contains(request, tokens));
+    let before = |message| requests[..at].iter().filter(|request| request.t <= start).any(|request| of(request, message));
+    let must = |message: usize| before(message) && !of(&requests[at], message);
+    // Tokens of both, or of neither, as a batch of removals has: only the time is left, and it is not exact.
+    let may = |message: usize| {
+        let own = of(&requests[at], message) && !before(message);
+        start.is_finite() && !own && received[message] - start < TOGETHER_S
     };
-    (from..received.len()).find(|&message| received[message] > requests[at].t || !is_late(message)).unwrap_or(received.len())
+    let run = |from: usize, goes_on: &dyn Fn(usize) -> bool| {
+        (from..received.len()).find(|&message| received[message] > requests[at].t || !goes_on(message)).unwrap_or(received.len())
+    };
+    let lowest = run(from, &must);
+    lowest..=run(lowest, &|message| must(message) || may(message))
 }
 
 fn contains(request: &Request, tokens: &[u32]) -> bool {
@@ -112,7 +113,7 @@ mod tests {
         let live = [message(1.0), message(1.41), message(1.8)];
         let requests = [request(None, 1.01, &[1]), request(None, 1.4, &[2]), request(None, 1.81, &[3])];
         let cuts: Vec<_> = place(&live, &requests).into_iter().map(|place| place.cuts).collect();
-        assert_eq!(cuts, [0..=0, 1..=1, 2..=2], "the second message came just after the second answer and is its own");
+        assert_eq!(cuts, [0..=0, 1..=1, 1..=2], "the second message came just after the second answer and may be its own");
     }
 
     #[test]

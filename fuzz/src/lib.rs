@@ -9,7 +9,7 @@ mod stream;
 mod wire;
 
 pub use stream::stream;
-pub use wire::{wire_batch, wire_frames};
+pub use wire::{trtllm_json, wire_batch, wire_frames};
 
 use std::{env, fs, io};
 
@@ -17,7 +17,8 @@ use std::{env, fs, io};
 pub type Body = fn(&[u8]);
 
 /// Every target: its name is that of its program and of its folder in `corpus`.
-pub const TARGETS: &[(&str, Body)] = &[("stream", stream), ("wire_batch", wire_batch), ("wire_frames", wire_frames)];
+pub const TARGETS: &[(&str, Body)] =
+    &[("stream", stream), ("trtllm_json", trtllm_json), ("wire_batch", wire_batch), ("wire_frames", wire_frames)];
 
 /// Runs `body` over the files that the command line names.
 ///

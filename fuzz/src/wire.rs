@@ -2,6 +2,7 @@
 
 use kv_events::wire::decode_batch;
 use kv_events::wire::frame::{Message, ReplayAnswer, live, replayed_to_dealer, replayed_to_req};
+use kv_events::wire::trtllm::Decoder;
 use kv_events::{Batch, Event, Stored, Tokens};
 
 /// Any payload decodes, and to no more than its bytes can spell out: nothing was allocated on a length's word alone.
@@ -9,6 +10,16 @@ pub fn wire_batch(payload: &[u8]) {
     let batch = decode_batch(payload);
     let items = items(&batch);
     assert!(items <= payload.len(), "{items} items of {} bytes", payload.len());
+}
+
+/// Any texts decode, one drain of an engine after the other, and to no more than their bytes can spell out.
+pub fn trtllm_json(data: &[u8]) {
+    let mut decoder = Decoder::default();
+    for text in data.split(|&byte| byte == b'\n') {
+        let drain = decoder.decode(text);
+        let items: usize = drain.updates.iter().map(|update| 1 + items(&update.batch)).sum();
+        assert!(items <= text.len(), "{items} items of {} bytes", text.len());
+    }
 }
 
 /// Any frames read, or are refused, in the same way from every socket, and lend what they hold.

@@ -69,7 +69,7 @@ pub(super) struct RequestLine {
     pub(super) path: Option<String>,
     pub(super) t_start: f64,
     pub(super) t: f64,
-    /// 0 when no answer came, [`HUNG_UP`] when the client did not wait for its end.
+    /// The engine's, or [`NO_ANSWER`], or [`HUNG_UP`].
     pub(super) status: u16,
     #[serde(flatten)]
     pub(super) inference: Option<Inference>,
@@ -204,6 +204,9 @@ fn write_line(out: &mut impl Write, line: &Line) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
 }
+
+/// The status where no answer came, or not to its end: what a gateway says then.
+pub(super) const NO_ANSWER: u16 = 502;
 
 /// The status of an answer that the client did not wait for, as nginx writes it.
 pub(super) const HUNG_UP: u16 = 499;

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::mock_engine::SplitMix64;
 
 use super::engine::{Engine, EngineKind, Evidence};
-use super::journal::{Inference, Journal, Line, RequestLine};
+use super::journal::{Inference, Journal, Line, NO_ANSWER, RequestLine};
 
 /// The built-in load.
 #[derive(Args, Clone, Debug)]
@@ -92,7 +92,7 @@ async fn client(shared: &Shared, options: &LoadOptions) {
 async fn clear(shared: &Shared) {
     let (path, t_start) = (shared.engine.kind.clear_path(), shared.journal.now());
     let answer = shared.engine.client.post(shared.engine.url(path)).send().await;
-    let status = answer.map_or(0, |answer| answer.status().as_u16());
+    let status = answer.map_or(NO_ANSWER, |answer| answer.status().as_u16());
     let (name, path, t) = ("clear".to_owned(), Some(path.to_owned()), shared.journal.now());
     shared.journal.add(Line::Request(Box::new(RequestLine { name, path, t_start, t, status, inference: None }))).await;
 }
@@ -126,13 +126,13 @@ async fn complete(shared: &Shared, plan: &Plan) -> RequestLine {
     RequestLine { name, path: None, t_start, t: journal.now(), status, inference: Some(inference) }
 }
 
-/// Status and evidence; status 0 and none when no answer came.
+/// Status and evidence; of an answer that does not come, none.
 async fn answer(request: reqwest::RequestBuilder) -> (u16, Evidence) {
-    let Ok(answer) = request.send().await else { return (0, Evidence::default()) };
+    let Ok(answer) = request.send().await else { return (NO_ANSWER, Evidence::default()) };
     let status = answer.status().as_u16();
     match answer.bytes().await {
         Ok(body) => (status, Evidence::read(&body)),
-        Err(_) => (0, Evidence::default()),
+        Err(_) => (NO_ANSWER, Evidence::default()),
     }
 }
 

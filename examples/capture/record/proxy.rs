@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::RecordError;
 use super::engine::{Engine, Evidence, token_ids};
-use super::journal::{HUNG_UP, Inference, Journal, Line, RequestLine};
+use super::journal::{HUNG_UP, Inference, Journal, Line, NO_ANSWER, RequestLine};
 
 /// Serves until it is dropped.
 pub(super) async fn serve(address: SocketAddr, engine: Arc<Engine>, journal: Journal) -> Result<(), RecordError> {
@@ -47,7 +47,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
         Ok(answer) => answered(answer, tape),
         Err(error) => {
             if let Some(tape) = &mut tape {
-                tape.line.status = 0;
+                tape.line.status = NO_ANSWER;
             }
             (StatusCode::BAD_GATEWAY, format!("the engine does not answer: {error}")).into_response()
         }
@@ -97,7 +97,7 @@ impl Tape {
                 let room = BODY_BYTES_MAX - self.heard.len();
                 self.heard.extend_from_slice(&chunk[..chunk.len().min(room)]);
             }
-            Some(Err(_)) => self.line.status = 0,
+            Some(Err(_)) => self.line.status = NO_ANSWER,
             None if self.line.status == HUNG_UP => self.line.status = status.as_u16(),
             None => {}
         }

@@ -1,0 +1,109 @@
+//! `/debug/workers`: what the gateway knows of every engine.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use kv_events::Dialect;
+use kv_index::Digest;
+use serde::Serialize;
+
+use crate::gateway::app::App;
+use crate::gateway::fleet::{BatchCounts, Engine, Rank};
+
+/// One engine.
+#[derive(Serialize)]
+pub(super) struct EngineReport {
+    url: String,
+    name: String,
+    ready: bool,
+    models: Vec<String>,
+    last_error: Option<String>,
+    ranks: Vec<RankReport>,
+}
+
+/// One data-parallel rank.
+#[derive(Serialize)]
+struct RankReport {
+    rank: u32,
+    /// The number that decisions' records use.
+    worker: u32,
+    blocks: u64,
+    /// Of the index's holdings, for comparison with another index.
+    digest: String,
+    /// The last sequence number taken in.
+    sequence: Option<u64>,
+    trust: &'static str,
+    /// Why predictions for some requests, or all, may differ from what the engine reports.
+    caveats: Vec<&'static str>,
+    dialect: Option<&'static str>,
+    block_tokens: Option<u32>,
+    lookahead_tokens: Option<u32>,
+    groups: Vec<String>,
+    batches: BatchCounts,
+    missed_batches: u64,
+    waiting_blocks: usize,
+    losses: std::collections::BTreeMap<&'static str, u64>,
+    in_flight: u64,
+    requests: u64,
+    failures: u64,
+    hit_rate: Option<f64>,
+    compared_answers: u64,
+    equal_answers: u64,
+    prompt_tokens: u64,
+    predicted_tokens: u64,
+    cached_tokens: u64,
+    last_error: Option<String>,
+}
+
+pub(super) async fn workers(State(app): State<Arc<App>>) -> Json<Vec<EngineReport>> {
+    Json(app.fleet.engines().iter().map(|engine| engine_report(&app, engine)).collect())
+}
+
+fn engine_report(app: &App, engine: &Engine) -> EngineReport {
+    EngineReport {
+        url: engine.spec().url.clone(),
+        name: engine.name().to_owned(),
+        ready: engine.is_ready(),
+        models: engine.models().iter().map(|model| model.id.clone()).collect(),
+        last_error: engine.last_error(),
+        ranks: engine.ranks().iter().map(|rank| rank_report(app, rank)).collect(),
+    }
+}
+
+fn rank_report(app: &App, rank: &Rank) -> RankReport {
+    let (stream, tally) = (rank.stream(), &rank.tally);
+    let (profile, scheme) = (&stream.profile, stream.profile.scheme);
+    RankReport {
+        rank: rank.number,
+        worker: rank.worker,
+        blocks: app.blocks(&stream),
+        digest: digest_text(app.digest(&stream)),
+        sequence: stream.sequence,
+        trust: stream.trust().as_str(),
+        caveats: profile.caveats.iter().map(|caveat| caveat.as_str()).collect(),
+        dialect: profile.dialect.map(Dialect::as_str),
+        block_tokens: scheme.map(|scheme| scheme.block_tokens.get()),
+        lookahead_tokens: scheme.map(|scheme| scheme.lookahead_tokens),
+        groups: profile.groups.iter().map(|views| format!("{:?}", views.group)).collect(),
+        batches: stream.batches,
+        missed_batches: stream.missed,
+        waiting_blocks: stream.waiting_blocks,
+        losses: stream.counts.losses.iter().map(|(loss, count)| (loss.as_str(), count)).collect(),
+        in_flight: tally.in_flight.value(),
+        requests: tally.requests.value(),
+        failures: tally.failures.value(),
+        hit_rate: tally.hit_rate(),
+        compared_answers: tally.compared.value(),
+        equal_answers: tally.equal.value(),
+        prompt_tokens: tally.prompt_tokens.value(),
+        predicted_tokens: tally.predicted_tokens.value(),
+        cached_tokens: tally.cached_tokens.value(),
+        last_error: stream.last_error.clone(),
+    }
+}
+
+/// JSON's numbers have 53 bits; a digest's words have 64.
+fn digest_text(digest: Digest) -> String {
+    format!("{:016x}-{:016x}", digest.xor, digest.sum)
+}

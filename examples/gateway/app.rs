@@ -1,0 +1,48 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kv_index::{Digest, Index, ReferenceIndex, View};
+use kv_routing::Router;
+
+use super::fleet::{Fleet, StreamState};
+use super::metrics::Metrics;
+use super::proxy::Proxy;
+use super::settings::Settings;
+use super::tokens::Tokens;
+
+/// The state of one gateway.
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) fleet: Fleet,
+    pub(crate) index: ReferenceIndex,
+    pub(crate) router: Router,
+    pub(crate) tokens: Tokens,
+    pub(crate) proxy: Proxy,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Requests decided so far.
+    decided: AtomicU64,
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings, fleet: Fleet, index: ReferenceIndex, tokens: Tokens, proxy: Proxy) -> Self {
+        let router = Router::new(settings.policy.into());
+        Self { settings, fleet, index, router, tokens, proxy, metrics: Arc::default(), decided: AtomicU64::new(0) }
+    }
+
+    /// A seed for the next decision: the settings' and the request's number, so that turns count up.
+    pub(crate) fn next_seed(&self) -> u64 {
+        self.settings.seed.wrapping_add(self.decided.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// How many blocks the index holds for a rank.
+    pub(crate) fn blocks(&self, stream: &StreamState) -> u64 {
+        self.digest(stream).count
+    }
+
+    /// The digest of what the index holds for a rank, of its main view.
+    pub(crate) fn digest(&self, stream: &StreamState) -> Digest {
+        stream.worker.map_or_else(Digest::default, |worker| self.index.digest(worker, View::MAIN))
+    }
+}

@@ -1,0 +1,134 @@
+//! One engine: its ranks, and what its health and model list last said.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::models::ModelCard;
+use super::rank::Rank;
+use crate::gateway::settings::EngineSpec;
+
+/// An engine that requests can be routed to.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    spec: EngineSpec,
+    ranks: Vec<Rank>,
+    state: RwLock<EngineState>,
+    /// An answer of this engine has told its cached tokens. Engines that tell them leave a zero out.
+    tells_cached: AtomicBool,
+    /// Its `/tokenize` answers, as far as is known.
+    tokenizes: AtomicBool,
+    /// Somebody has reason to doubt the engine's health.
+    doubted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct EngineState {
+    ready: bool,
+    models: Arc<[ModelCard]>,
+    last_error: Option<String>,
+}
+
+impl Engine {
+    /// An engine whose first rank is the fleet's worker `first_worker`.
+    pub(super) fn new(spec: EngineSpec, first_worker: u32) -> Self {
+        let ranks = (0..spec.ranks).map(|rank| Rank::new(rank, first_worker + rank)).collect();
+        let (state, doubted) = (RwLock::default(), Notify::new());
+        Self { spec, ranks, state, tells_cached: AtomicBool::new(false), tokenizes: AtomicBool::new(true), doubted }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    pub(crate) fn spec(&self) -> &EngineSpec {
+        &self.spec
+    }
+
+    pub(crate) fn ranks(&self) -> &[Rank] {
+        &self.ranks
+    }
+
+    /// The URL of `path`, which starts with a slash.
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.spec.url)
+    }
+
+    /// Whether its last poll said that it serves.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.read().ready
+    }
+
+    /// Whether every rank that has events is subscribed to.
+    pub(crate) fn streams_connected(&self) -> bool {
+        self.spec.events.is_none() || self.ranks.iter().all(|rank| rank.stream().connected)
+    }
+
+    /// What it serves, or served when it last answered.
+    pub(crate) fn models(&self) -> Arc<[ModelCard]> {
+        self.state.read().models.clone()
+    }
+
+    /// The latest failure, kept until the engine answers well.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.state.read().last_error.clone()
+    }
+
+    /// Requests in flight on all ranks.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.tally.in_flight.value()).sum()
+    }
+
+    pub(crate) fn tells_cached(&self) -> bool {
+        self.tells_cached.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_told_cached(&self) {
+        self.tells_cached.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tokenizes(&self) -> bool {
+        self.tokenizes.load(Ordering::Relaxed)
+    }
+
+    /// Its `/tokenize` is no route of it. Asked again when the engine comes back.
+    pub(crate) fn cannot_tokenize(&self) {
+        self.tokenizes.store(false, Ordering::Relaxed);
+    }
+
+    /// A request failed: ask for its health now.
+    pub(crate) fn doubt(&self, reason: String) {
+        self.state.write().last_error = Some(reason);
+        self.doubted.notify_one();
+    }
+
+    /// Waits until somebody doubts its health.
+    pub(super) async fn doubted(&self) {
+        self.doubted.notified().await;
+    }
+
+    /// It serves `models`.
+    pub(super) fn is_up(&self, models: Vec<ModelCard>) {
+        let mut state = self.state.write();
+        if !state.ready {
+            tracing::info!(engine = self.name(), models = %names(&models), "ready");
+            self.tokenizes.store(true, Ordering::Relaxed);
+        }
+        *state = EngineState { ready: true, models: models.into(), last_error: None };
+    }
+
+    /// It does not serve. What it served stays known, for the difference between 503 and 404.
+    pub(super) fn is_down(&self, reason: String) {
+        let mut state = self.state.write();
+        if state.ready || state.last_error.as_ref() != Some(&reason) {
+            tracing::warn!(engine = self.name(), url = self.spec.url, reason, "not ready, retrying");
+        }
+        (state.ready, state.last_error) = (false, Some(reason));
+    }
+}
+
+fn names(models: &[ModelCard]) -> String {
+    models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ")
+}

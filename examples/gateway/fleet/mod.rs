@@ -1,0 +1,168 @@
+//! The engines, what is known of them, and the tasks that keep it known.
+
+mod engine;
+mod feed;
+mod intake;
+mod models;
+mod poll;
+mod rank;
+mod tally;
+mod ticket;
+
+use std::sync::Arc;
+
+use kv_events::adapter::zmq::{Replay, ReplayOptions, Subscriber, SubscriberOptions};
+use kv_events::{CopyRule, Stream, StreamOptions};
+use kv_index::{Index, WorkersExhausted};
+use reqwest::Client;
+use tokio::task::JoinSet;
+
+pub(crate) use self::engine::Engine;
+use self::feed::Feed;
+use self::intake::Intake;
+pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
+pub(crate) use self::tally::ratio;
+pub(crate) use self::ticket::{Forecast, Ticket};
+use super::api::ApiError;
+use super::settings::EngineSpec;
+
+/// All engines, in the order of the settings.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    engines: Vec<Arc<Engine>>,
+}
+
+/// An engine that can serve a request's model now.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) engine: Arc<Engine>,
+    /// The model is a LoRA adapter there, and enters the blocks' content by its name.
+    pub(crate) is_adapter: bool,
+}
+
+impl Fleet {
+    pub(crate) fn new(specs: &[EngineSpec]) -> Self {
+        let mut workers = 0;
+        let engine = |spec: &EngineSpec| {
+            let first = workers;
+            workers += spec.ranks;
+            Arc::new(Engine::new(spec.clone(), first))
+        };
+        Self { engines: specs.iter().map(engine).collect() }
+    }
+
+    pub(crate) fn engines(&self) -> &[Arc<Engine>] {
+        &self.engines
+    }
+
+    /// The ready engines that serve `model`.
+    ///
+    /// # Errors
+    /// [`ApiError::UnknownModel`] when no engine serves it, ready or not; [`ApiError::NotReady`] when one does that is
+    /// not ready, or may, because it has never told what it serves.
+    pub(crate) fn serving(&self, model: &str) -> Result<Vec<Server>, ApiError> {
+        let server = |engine: &Arc<Engine>| {
+            let models = engine.models();
+            let card = models.iter().find(|card| card.id == model)?;
+            Some(Server { engine: engine.clone(), is_adapter: card.parent.is_some() })
+        };
+        let (ready, absent): (Vec<_>, Vec<_>) = self.engines.iter().partition(|engine| engine.is_ready());
+        let servers: Vec<Server> = ready.into_iter().filter_map(server).collect();
+        if !servers.is_empty() {
+            return Ok(servers);
+        }
+        let may_serve = |engine: &&Arc<Engine>| engine.models().is_empty() || server(engine).is_some();
+        let model = model.to_owned();
+        Err(if absent.iter().any(may_serve) { ApiError::NotReady { model } } else { ApiError::UnknownModel { model } })
+    }
+
+    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed into `index`.
+    ///
+    /// # Errors
+    /// [`WorkersExhausted`] when the index takes no further rank.
+    pub(crate) fn watch<I>(&self, index: &I, client: &Client, tasks: &mut JoinSet<()>) -> Result<(), WorkersExhausted>
+    where
+        I: Index,
+        I::Worker: 'static,
+    {
+        for engine in &self.engines {
+            tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
+            for rank in 0..engine.ranks().len() {
+                if let Some(feed) = feed(engine, rank, index)? {
+                    tasks.spawn(feed.run());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The feed of one rank; nothing for an engine without events.
+fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, index: &I) -> Result<Option<Feed<I::Worker>>, WorkersExhausted> {
+    let (spec, number) = (engine.spec(), engine.ranks()[rank].number);
+    let Some(events) = spec.events_of(number) else { return Ok(None) };
+    let stream = Stream::new(index.add_worker()?, stream_options(spec));
+    let topic = SubscriberOptions { topic: spec.topic.clone().into_bytes(), ..SubscriberOptions::default() };
+    Ok(Some(Feed {
+        engine: engine.clone(),
+        rank,
+        intake: Intake::new(stream),
+        subscriber: Subscriber::connect(events, topic),
+        replay: spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default())),
+        connected: false,
+        last_error: None,
+    }))
+}
+
+fn stream_options(spec: &EngineSpec) -> StreamOptions {
+    StreamOptions {
+        copies: if spec.set_copies { CopyRule::Reannounced } else { CopyRule::Counted },
+        block_tokens: spec.block_size,
+        drops_last_block: spec.drops_last_block,
+        ..StreamOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::models::ModelCard;
+    use super::*;
+
+    fn fleet(count: usize) -> Fleet {
+        Fleet::new(&(0..count).map(|i| EngineSpec::at(&format!("http://h:{}", i + 1)).unwrap()).collect::<Vec<_>>())
+    }
+
+    fn serves(fleet: &Fleet, engine: usize, models: &[(&str, Option<&str>)]) {
+        let card = |&(id, parent): &(&str, Option<&str>)| ModelCard {
+            id: id.to_owned(),
+            parent: parent.map(str::to_owned),
+            card: serde_json::Value::Null,
+        };
+        fleet.engines[engine].is_up(models.iter().map(card).collect());
+    }
+
+    #[test]
+    fn a_model_is_served_by_the_ready_engines_that_list_it() {
+        let fleet = fleet(3);
+        serves(&fleet, 0, &[("m", None)]);
+        serves(&fleet, 1, &[("m", None), ("ad", Some("m"))]);
+        serves(&fleet, 2, &[("m", None)]);
+        fleet.engines[2].is_down("gone".to_owned());
+        let names =
+            |model| fleet.serving(model).unwrap().iter().map(|s| (s.engine.name().to_owned(), s.is_adapter)).collect::<Vec<_>>();
+        assert_eq!(names("m"), [("h:1".to_owned(), false), ("h:2".to_owned(), false)]);
+        assert_eq!(names("ad"), [("h:2".to_owned(), true)]);
+    }
+
+    #[test]
+    fn unknown_and_not_ready_are_told_apart() {
+        let fleet = fleet(2);
+        assert!(matches!(fleet.serving("m"), Err(ApiError::NotReady { .. })), "nobody has said what it serves");
+        serves(&fleet, 0, &[("m", None)]);
+        assert!(matches!(fleet.serving("x"), Err(ApiError::NotReady { .. })), "the other engine may serve it");
+        serves(&fleet, 1, &[("n", None)]);
+        assert!(matches!(fleet.serving("x"), Err(ApiError::UnknownModel { .. })));
+        fleet.engines[1].is_down("gone".to_owned());
+        assert!(matches!(fleet.serving("n"), Err(ApiError::NotReady { .. })));
+    }
+}

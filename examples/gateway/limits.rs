@@ -1,0 +1,63 @@
+//! Every bound of the gateway, with its reason.
+
+use std::time::Duration;
+
+/// Longest request body by default, in bytes. A million tokens as ids are some 7 MB, as text 5 MB; images go inline as base64.
+pub(crate) const BODY_BYTES: usize = 32 << 20;
+
+/// Longest answer that is collected before it is passed on, in bytes. Streams are not collected. 100,000 tokens with 20
+/// logprobs each are about 100 MB.
+pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Longest event of a streamed answer that is searched for its usage, in bytes. Longer ones pass by unread.
+pub(crate) const STREAM_EVENT_BYTES_MAX: usize = 4 << 20;
+
+/// Longest answer of an engine to a question of ours (`/v1/models`, `/tokenize`), in bytes: a million token ids.
+pub(crate) const SIDE_ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Longest `x-kv-decision` header, in bytes. Proxies cut or refuse longer header lines (nginx: 4 to 8 kB for all of them).
+pub(crate) const DECISION_HEADER_BYTES_MAX: usize = 2048;
+
+/// Most data-parallel ranks of one engine. The largest published deployments have some hundreds.
+pub(crate) const RANKS_MAX: u32 = 1024;
+
+/// Longest wait for an engine's first byte by default. A long generation that is not streamed sends nothing until it ends.
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(10);
+
+/// Longest wait for a TCP connection to an engine. Beyond it, another engine is a better use of the time.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+/// How long a connection to an engine is kept for the next request. Less than the 5 s after which uvicorn, the server of vLLM
+/// and SGLang, closes it, so that no request meets a closing one.
+pub(crate) const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(4);
+
+/// How often an engine is asked for its health and models.
+pub(crate) const POLL_EVERY: Duration = Duration::from_secs(2);
+
+/// First and longest pause between questions to an engine that does not answer.
+pub(crate) const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Longest wait for an engine's health or models. An engine in a long prefill answers late.
+pub(crate) const POLL_MAX: Duration = Duration::from_secs(5);
+
+/// Longest wait for an engine's `/tokenize`. Beyond it, the request is better off routed by load.
+pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
+
+/// What a client is told to wait for when no engine is ready, in seconds: about one poll.
+pub(crate) const RETRY_AFTER_S: u64 = 2;
+
+/// How long a stream may be quiet before its replay socket is asked whether the last batches were lost.
+pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// How often a replay that breaks off is asked for again. A publisher's socket drops answers, and mostly the end marker with
+/// them, when its reader is too slow: each further try begins where the last one stopped.
+pub(crate) const REPLAY_TRIES_MAX: usize = 5;
+
+/// How long running answers may go on after Ctrl-C or SIGTERM.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// How long the last bytes may take after that.
+pub(crate) const GRACE_LAST: Duration = Duration::from_secs(1);
+
+/// How often the table is drawn: on a terminal, and where the output is a file.
+pub(crate) const TABLE_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));

@@ -1,0 +1,36 @@
+//! A gateway that sends each LLM request to the engine that holds its prefix.
+//!
+//! ```text
+//!            clients                                  engines
+//!   POST /v1/completions ─► request ─► tokens ─► route ─► proxy ─► POST /v1/completions
+//!                                                  │ ▲       └ usage ─► predicted against reported
+//!                                                  ▼ │
+//!                                       kv-routing   kv-index ◄─ feed ◄─ kv-events ◄─ ZeroMQ events and replay
+//! ```
+//!
+//! It is a thin driver of the three crates, and meant to be read as one. Each engine has a task that asks for its health and
+//! models ([`fleet`]); each of its ranks has a task that owns the rank's event stream from the socket to the index. A
+//! request is read as far as routing needs it, its tokens are found, the index says what each rank would reuse of them,
+//! `kv-routing` decides, and the client's own bytes go to the engine. What the engine then reports as cached is held
+//! against the prediction.
+
+mod api;
+mod app;
+mod demo;
+mod fleet;
+mod limits;
+mod metrics;
+mod proxy;
+mod request;
+mod route;
+mod run;
+mod screen;
+mod server;
+mod settings;
+mod table;
+mod tokens;
+
+pub use self::run::{RunError, run};
+pub use self::server::{Gateway, StartError};
+pub use self::settings::{EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError};
+pub use self::tokens::TokenFilesError;

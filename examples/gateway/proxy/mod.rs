@@ -1,0 +1,158 @@
+//! Handing a request to an engine, and its answer to the client.
+
+pub(crate) mod headers;
+mod relay;
+mod sniffer;
+mod sse;
+mod usage;
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{self, StreamExt};
+use reqwest::Client;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use self::relay::{Chunks, Relay};
+pub(crate) use self::usage::Usage;
+use super::fleet::Ticket;
+use super::limits::{ANSWER_BYTES_MAX, CONNECT_MAX, IDLE_CONNECTION_MAX, SIDE_ANSWER_BYTES_MAX};
+use super::request::Inbound;
+
+/// The gateway's way to its engines.
+pub(crate) struct Proxy {
+    client: Client,
+    max_wait: Duration,
+    /// Cancelled when running answers have had their time after a shutdown began.
+    cut: CancellationToken,
+}
+
+/// Why an engine gave no answer. The client has got nothing yet.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The connection failed, or the engine says that it can serve nobody: another engine may.
+    Engine {
+        engine: String,
+        reason: String,
+    },
+    /// The wait is over. The engine may still be at work, so the request is not given to a second one.
+    Timeout {
+        engine: String,
+    },
+    ShuttingDown,
+}
+
+impl Proxy {
+    /// A proxy whose requests wait `max_wait` for the first byte that their client can be given, and end when `cut` is cancelled.
+    pub(crate) fn new(max_wait: Duration, cut: CancellationToken) -> Self {
+        // Engines are never behind the proxy of the environment, and a redirection would lose the body.
+        let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        let client = client.connect_timeout(CONNECT_MAX).pool_idle_timeout(IDLE_CONNECTION_MAX).tcp_nodelay(true);
+        Self { client: client.build().expect("a client without TLS needs nothing of the machine"), max_wait, cut }
+    }
+
+    /// The connections to the engines, for questions of the gateway's own.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends `inbound` to where `ticket` says, and returns the answer: a stream from its first chunk on, anything else whole.
+    pub(crate) async fn send(&self, inbound: &Inbound, headers: &HeaderMap, ticket: Ticket) -> Result<Response, Failure> {
+        let engine = ticket.engine().name().to_owned();
+        tokio::select! {
+            answer = timeout(self.max_wait, self.exchange(inbound, headers, ticket)) => {
+                answer.unwrap_or(Err(Failure::Timeout { engine }))
+            }
+            () = self.cut.cancelled() => Err(Failure::ShuttingDown),
+        }
+    }
+
+    async fn exchange(&self, inbound: &Inbound, headers: &HeaderMap, ticket: Ticket) -> Result<Response, Failure> {
+        let request = self.client.post(ticket.engine().at(inbound.route.path()));
+        let request = request.headers(headers::for_engine(headers, ticket.sent_rank())).body(inbound.engine_body());
+        match request.send().await {
+            Ok(answer) if is_unavailable(answer.status()) => Err(ticket.failed(format!("it answered {}", answer.status()))),
+            Ok(answer) if is_event_stream(answer.headers()) => self.stream(answer, inbound.hides_usage(), ticket).await,
+            Ok(answer) => whole(answer, ticket).await,
+            Err(error) => Err(ticket.failed(reason(&error))),
+        }
+    }
+
+    /// A streamed answer. Engines send headers before they have begun, so its first chunk is awaited: until then the
+    /// request can still go to another engine.
+    async fn stream(&self, answer: reqwest::Response, hides_usage: bool, mut ticket: Ticket) -> Result<Response, Failure> {
+        let mut response = head(&answer, &ticket);
+        let mut chunks = answer.bytes_stream().boxed();
+        let first = match chunks.next().await {
+            Some(Ok(chunk)) => chunk,
+            Some(Err(error)) => return Err(ticket.failed(reason(&error))),
+            None => Bytes::new(),
+        };
+        ticket.first_byte();
+        let chunks: Chunks = stream::once(async { Ok(first) }).chain(chunks).boxed();
+        *response.body_mut() = Relay::new(chunks, hides_usage, ticket, self.cut.clone()).into_body();
+        Ok(response)
+    }
+}
+
+/// An answer that is not streamed: its usage is known before its headers go out.
+async fn whole(answer: reqwest::Response, mut ticket: Ticket) -> Result<Response, Failure> {
+    let mut response = head(&answer, &ticket);
+    let body = collect(answer, ANSWER_BYTES_MAX).await.map_err(|reason| ticket.failed(reason))?;
+    if let Some(cached) = ticket.answered(Usage::of_answer(&body)) {
+        response.headers_mut().insert(headers::X_KV_CACHED_TOKENS, cached.into());
+    }
+    *response.body_mut() = body.into();
+    Ok(response)
+}
+
+/// The answer's status and headers, with those that say where it comes from.
+fn head(answer: &reqwest::Response, ticket: &Ticket) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = headers::for_client(answer.headers());
+    ticket.describe(response.headers_mut());
+    response
+}
+
+/// The answer to a question of the gateway's own.
+pub(crate) async fn side_answer(answer: reqwest::Response) -> Result<Bytes, String> {
+    collect(answer, SIDE_ANSWER_BYTES_MAX).await
+}
+
+/// The whole body, up to `bytes_max`.
+async fn collect(mut answer: reqwest::Response, bytes_max: usize) -> Result<Bytes, String> {
+    let mut body = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| reason(&error))? {
+        if body.len() + chunk.len() > bytes_max {
+            return Err(format!("its answer is longer than {bytes_max} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+/// The first cause of an error of the HTTP client, which itself says no more than that a request failed.
+pub(crate) fn reason(error: &reqwest::Error) -> String {
+    let mut last: &dyn Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+/// Whether the engine, or a proxy in front of it, says that it can serve nobody now.
+fn is_unavailable(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
+}

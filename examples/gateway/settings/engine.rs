@@ -1,0 +1,314 @@
+//! How to reach one engine, from `--engine` or the configuration file.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use kv_events::adapter::zmq::{Endpoint, EndpointError};
+use reqwest::Url;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::gateway::limits::RANKS_MAX;
+
+/// One engine: where it serves, and where it tells what its cache holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineSpec {
+    /// What the engine is called in headers, metrics and the table. Unique.
+    pub name: String,
+    /// `http://HOST:PORT`, perhaps with a path; without a slash at the end.
+    pub url: String,
+    /// Where rank 0 publishes its events. Without it the engine is routed to by load.
+    pub events: Option<Endpoint>,
+    /// Where rank 0 answers replay requests. Without it, what was missed stays missed.
+    pub replay: Option<Endpoint>,
+    /// The start of the topics that are subscribed to; all when empty.
+    pub topic: String,
+    /// Data-parallel ranks; rank n publishes at the ports plus n.
+    pub ranks: u32,
+    /// The engine announces again what it has (vLLM asked for `kv_cache_report_mode=full`).
+    pub set_copies: bool,
+    /// The engine leaves out the last block that matched (EAGLE without hashes that look ahead).
+    pub drops_last_block: bool,
+    /// Tokens of a block, where the stream does not tell.
+    pub block_size: Option<NonZeroU32>,
+}
+
+/// An engine as the file writes it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct EngineFields {
+    url: String,
+    name: Option<String>,
+    events: Option<String>,
+    replay: Option<String>,
+    #[serde(default)]
+    topic: String,
+    ranks: Option<u32>,
+    #[serde(default)]
+    set_copies: bool,
+    #[serde(default)]
+    drops_last_block: bool,
+    block_size: Option<NonZeroU32>,
+}
+
+/// Why a text or a table does not describe an engine.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EngineSpecError {
+    /// Not a URL.
+    #[error("expected the engine's URL, as in http://127.0.0.1:8000, got {got:?}: {reason}")]
+    Url {
+        /// The text.
+        got: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An endpoint that is none, or whose ports run out before the ranks do.
+    #[error("{key}: {source}")]
+    Endpoint {
+        /// `events` or `replay`
+        key: &'static str,
+        /// What is wrong with it.
+        source: EndpointError,
+    },
+    /// No such number of ranks.
+    #[error("expected ranks from 1 to {RANKS_MAX}, got {got}")]
+    Ranks {
+        /// The number.
+        got: String,
+    },
+    /// A size of 0 or no number.
+    #[error("expected a block size of at least 1 token, got {got}")]
+    BlockSize {
+        /// The text.
+        got: String,
+    },
+    /// Several ranks cannot share one socket.
+    #[error(
+        "{key}={endpoint} serves one rank, and the engine has {ranks}: expected a tcp:// endpoint, whose port counts up by rank"
+    )]
+    OneSocket {
+        /// `events` or `replay`
+        key: &'static str,
+        /// The endpoint.
+        endpoint: String,
+        /// How many ranks the engine has.
+        ranks: u32,
+    },
+    /// A replay socket alone tells nothing.
+    #[error("expected events=... beside replay=...")]
+    ReplayAlone,
+    /// A part of the flag that is no known `key=value`.
+    #[error("expected one of {KEYS}, got {got:?}")]
+    Key {
+        /// The part.
+        got: String,
+    },
+    /// A key given twice.
+    #[error("{key} is given twice")]
+    Twice {
+        /// The key.
+        key: String,
+    },
+}
+
+impl EngineSpec {
+    /// The engine at `url` with one rank and nothing known of its events.
+    ///
+    /// # Errors
+    /// [`EngineSpecError::Url`].
+    pub fn at(url: &str) -> Result<Self, EngineSpecError> {
+        EngineFields { url: url.to_owned(), ..EngineFields::default() }.try_into()
+    }
+
+    /// The events endpoint of `rank`, with the engine's own host for a wildcard.
+    pub(crate) fn events_of(&self, rank: u32) -> Option<Endpoint> {
+        self.events.as_ref().and_then(|base| self.of_rank(base, rank))
+    }
+
+    /// The replay endpoint of `rank`, likewise.
+    pub(crate) fn replay_of(&self, rank: u32) -> Option<Endpoint> {
+        self.replay.as_ref().and_then(|base| self.of_rank(base, rank))
+    }
+
+    fn of_rank(&self, base: &Endpoint, rank: u32) -> Option<Endpoint> {
+        let host = Url::parse(&self.url).ok()?.host_str()?.to_owned();
+        base.on_host(&host).for_rank(rank).ok()
+    }
+}
+
+impl fmt::Display for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, url, ranks, .. } = self;
+        write!(f, "Engine {name} at {url}, ")?;
+        match (&self.events, &self.replay) {
+            (None, _) => write!(f, "without events: routed to by load alone"),
+            (Some(events), None) => write!(f, "events {events}, without replay: what is missed stays missed"),
+            (Some(events), Some(replay)) => write!(f, "events {events}, replay {replay}"),
+        }?;
+        if *ranks > 1 { write!(f, ", {ranks} ranks on ports that count up") } else { Ok(()) }
+    }
+}
+
+impl FromStr for EngineSpec {
+    type Err = EngineSpecError;
+
+    /// Reads `URL[,KEY=VALUE]...`.
+    fn from_str(text: &str) -> Result<Self, EngineSpecError> {
+        let mut parts = text.split(',').map(str::trim);
+        let mut fields = EngineFields { url: parts.next().unwrap_or_default().to_owned(), ..EngineFields::default() };
+        let mut seen = BTreeSet::new();
+        for part in parts {
+            let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
+            if !seen.insert(key) {
+                return Err(EngineSpecError::Twice { key: key.to_owned() });
+            }
+            fields.set(key, value).ok_or_else(|| EngineSpecError::Key { got: part.to_owned() })??;
+        }
+        fields.try_into()
+    }
+}
+
+impl EngineFields {
+    /// Sets what `key=value`, or `key` alone, says; nothing if there is no such key, or not in this form.
+    fn set(&mut self, key: &str, value: Option<&str>) -> Option<Result<(), EngineSpecError>> {
+        match (key, value) {
+            ("events", Some(value)) => self.events = Some(value.to_owned()),
+            ("replay", Some(value)) => self.replay = Some(value.to_owned()),
+            ("name", Some(value)) => self.name = Some(value.to_owned()),
+            ("topic", Some(value)) => value.clone_into(&mut self.topic),
+            ("set-copies", None) => self.set_copies = true,
+            ("drops-last-block", None) => self.drops_last_block = true,
+            ("ranks", Some(value)) => match value.parse() {
+                Ok(ranks) => self.ranks = Some(ranks),
+                Err(_) => return Some(Err(EngineSpecError::Ranks { got: value.to_owned() })),
+            },
+            ("block-size", Some(value)) => match value.parse() {
+                Ok(size) => self.block_size = Some(size),
+                Err(_) => return Some(Err(EngineSpecError::BlockSize { got: value.to_owned() })),
+            },
+            _ => return None,
+        }
+        Some(Ok(()))
+    }
+}
+
+impl TryFrom<EngineFields> for EngineSpec {
+    type Error = EngineSpecError;
+
+    fn try_from(fields: EngineFields) -> Result<Self, EngineSpecError> {
+        let url = checked_url(&fields.url)?;
+        let ranks = fields.ranks.unwrap_or(1);
+        if !(1..=RANKS_MAX).contains(&ranks) {
+            return Err(EngineSpecError::Ranks { got: ranks.to_string() });
+        }
+        if fields.events.is_none() && fields.replay.is_some() {
+            return Err(EngineSpecError::ReplayAlone);
+        }
+        let endpoint = |key, text: Option<String>| text.map(|text| checked_endpoint(key, &text, ranks)).transpose();
+        Ok(Self {
+            name: fields.name.unwrap_or_else(|| authority(&url)),
+            url: url.as_str().trim_end_matches('/').to_owned(),
+            events: endpoint("events", fields.events)?,
+            replay: endpoint("replay", fields.replay)?,
+            topic: fields.topic,
+            ranks,
+            set_copies: fields.set_copies,
+            drops_last_block: fields.drops_last_block,
+            block_size: fields.block_size,
+        })
+    }
+}
+
+fn checked_url(text: &str) -> Result<Url, EngineSpecError> {
+    let bad = |reason: &str| EngineSpecError::Url { got: text.to_owned(), reason: reason.to_owned() };
+    let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
+    match url.scheme() {
+        "http" if url.query().is_some() || url.fragment().is_some() => Err(bad("it must end with its path")),
+        "http" => Ok(url),
+        "https" => Err(bad("the gateway speaks no TLS to engines")),
+        _ => Err(bad("its scheme is not http")),
+    }
+}
+
+/// An endpoint whose ports hold out for every rank.
+fn checked_endpoint(key: &'static str, text: &str, ranks: u32) -> Result<Endpoint, EngineSpecError> {
+    let endpoint: Endpoint = text.parse().map_err(|source| EngineSpecError::Endpoint { key, source })?;
+    let last = endpoint.for_rank(ranks - 1).map_err(|source| EngineSpecError::Endpoint { key, source })?;
+    if ranks > 1 && last == endpoint {
+        return Err(EngineSpecError::OneSocket { key, endpoint: text.to_owned(), ranks });
+    }
+    Ok(endpoint)
+}
+
+/// `HOST:PORT`, or the host alone for port 80.
+fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// The keys of `--engine`, for whoever mistypes one.
+const KEYS: &str =
+    "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, set-copies, drops-last-block";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> EngineSpec {
+        text.parse().unwrap()
+    }
+
+    fn refusal(text: &str) -> String {
+        text.parse::<EngineSpec>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_url_alone_is_an_engine() {
+        let engine = spec("http://10.0.0.7:8000/");
+        assert_eq!((engine.name.as_str(), engine.url.as_str(), engine.ranks), ("10.0.0.7:8000", "http://10.0.0.7:8000", 1));
+        assert_eq!(engine.events_of(0), None);
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let engine = spec(
+            "http://h:1/v,events=tcp://*:5557,replay=tcp://*:5657,ranks=2,name=a,topic=kv@,block-size=32,set-copies,drops-last-block",
+        );
+        assert_eq!((engine.name.as_str(), engine.url.as_str(), engine.topic.as_str()), ("a", "http://h:1/v", "kv@"));
+        assert_eq!((engine.ranks, engine.set_copies, engine.drops_last_block), (2, true, true));
+        assert_eq!(engine.block_size, NonZeroU32::new(32));
+    }
+
+    #[test]
+    fn ranks_count_the_ports_up_on_the_engine_s_host() {
+        let engine = spec("http://10.0.0.7:8000,events=tcp://*:5557,replay=tcp://10.9.9.9:5657,ranks=2");
+        assert_eq!(engine.events_of(1).unwrap().to_string(), "tcp://10.0.0.7:5558");
+        assert_eq!(engine.replay_of(1).unwrap().to_string(), "tcp://10.9.9.9:5658");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, reason) in [
+            ("", "expected the engine's URL"),
+            ("10.0.0.7:8000", "expected the engine's URL"),
+            ("https://h:1", "no TLS"),
+            ("ftp://h:1", "not http"),
+            ("http://h:1?x=1", "end with its path"),
+            ("http://h:1,ranks=0", "expected ranks from 1 to 1024, got 0"),
+            ("http://h:1,ranks=two", "got two"),
+            ("http://h:1,block-size=0", "at least 1 token, got 0"),
+            ("http://h:1,events=5557", "events: expected tcp://HOST:PORT"),
+            ("http://h:1,events=tcp://*:65535,ranks=2", "65535"),
+            ("http://h:1,events=ipc:///tmp/kv,ranks=2", "serves one rank, and the engine has 2"),
+            ("http://h:1,replay=tcp://*:1", "beside replay"),
+            ("http://h:1,event=tcp://*:1", "expected one of events=ENDPOINT"),
+            ("http://h:1,set-copies=yes", "expected one of events=ENDPOINT"),
+            ("http://h:1,name=a,name=b", "name is given twice"),
+        ] {
+            assert!(refusal(text).contains(reason), "{text}: {}", refusal(text));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::{EngineSpec, IndexKind, PolicyKind};
+
+/// Sends each LLM request to the engine that already holds its prefix in the KV cache.
+///
+/// The gateway speaks OpenAI's API to clients and to engines. From each engine it takes the KV-cache events of vLLM or
+/// SGLang over ZeroMQ, so it knows block by block what every engine holds; a request goes to the engine that can reuse
+/// most of its prompt, and among equals to the least loaded. Every answer says which engine it came from, how many tokens
+/// the gateway expected it to reuse, and how many the engine says it reused.
+///
+/// Without arguments it starts four mock engines, sends them a short load, and stays up for you to try.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "gateway", version, after_long_help = EXAMPLES)]
+pub struct Options {
+    /// Where clients connect; port 0 takes any free port [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+
+    /// An engine to route to; repeat it for each
+    ///
+    /// URL is where the engine serves OpenAI's API. The keys, separated by commas:
+    ///   events=tcp://HOST:PORT   where it publishes KV-cache events (without: routed to by load alone)
+    ///   replay=tcp://HOST:PORT   where it answers for events that were missed
+    ///   ranks=N                  its data-parallel ranks; rank n publishes at the ports plus n
+    ///   name=NAME                its name in headers, metrics and the table [default: HOST:PORT of URL]
+    ///   topic=PREFIX             the start of the topics to subscribe to
+    ///   block-size=TOKENS        the size of a block, for wires that do not tell
+    ///   set-copies               it announces again what it has (vLLM in the full report mode)
+    ///   drops-last-block         it recomputes the last block that matched (EAGLE, MTP)
+    #[arg(long = "engine", value_name = "URL[,KEY=VALUE]...", verbatim_doc_comment)]
+    pub engines: Vec<EngineSpec>,
+
+    /// A TOML file with any of these settings and with engines; options win over it
+    ///
+    /// examples/gateway/sample.toml explains every key.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The index that keeps what every engine holds [default: reference]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub kv_index: Option<IndexKind>,
+
+    /// How a request finds its engine [default: cache-aware]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub policy: Option<PolicyKind>,
+
+    /// Seed of the draws between equally good engines [default: 7]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+
+    /// The model's tokenizer.json, or the folder with it; without it the engines tokenize
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
+
+    /// A Jinja chat template, where it is not the one beside the tokenizer
+    #[arg(long, value_name = "FILE", requires = "tokenizer")]
+    pub chat_template: Option<PathBuf>,
+
+    /// Longest request body; longer ones get 413 [default: 33554432]
+    #[arg(long, value_name = "BYTES")]
+    pub body_limit: Option<usize>,
+
+    /// Longest wait for an engine's first byte; then 504 [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    pub max_wait: Option<u64>,
+
+    /// Log a line for every decision
+    #[arg(long)]
+    pub log_decisions: bool,
+
+    /// How many requests the demonstration sends
+    #[arg(long, value_name = "COUNT", default_value_t = 400, conflicts_with_all = ["engines", "config"])]
+    pub demo_requests: usize,
+
+    /// Start the mock engines but send them nothing
+    #[arg(long, conflicts_with_all = ["engines", "config"])]
+    pub no_demo_load: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  gateway
+      four mock engines and a demonstration
+  gateway --engine http://127.0.0.1:8000,events=tcp://127.0.0.1:5557,replay=tcp://127.0.0.1:5657 \\
+          --engine http://127.0.0.1:8001,events=tcp://127.0.0.1:5757,replay=tcp://127.0.0.1:5857
+      two vLLM servers, each started with
+        --enable-prompt-tokens-details --kv-events-config '{\"enable_kv_cache_events\":true,\"publisher\":\"zmq\",
+        \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5657\"}'
+  gateway --config examples/gateway/sample.toml --policy round-robin
+      the same load without the cache, to compare
+
+Routes: /v1/completions, /v1/chat/completions, /v1/models, /health, /metrics, /debug/workers
+
+Headers of every answer: x-kv-worker, x-kv-rank, x-kv-predicted-tokens, x-kv-cached-tokens (when the engine has said it
+before the headers go out). With `x-kv-explain: 1` in the request also x-kv-decision, the decision's record as JSON.
+
+RUST_LOG=debug shows every batch of events and every retry.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn a_faulty_engine_is_explained() {
+        let error = Options::try_parse_from(["gateway", "--engine", "http://h:1,evnts=tcp://h:2"]).unwrap_err().to_string();
+        assert!(error.contains("expected one of events=ENDPOINT") && error.contains("evnts=tcp://h:2"), "{error}");
+    }
+
+    #[test]
+    fn the_demonstration_s_options_need_the_demonstration() {
+        assert!(Options::try_parse_from(["gateway", "--no-demo-load", "--engine", "http://h:1"]).is_err());
+    }
+}

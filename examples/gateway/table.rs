@@ -1,0 +1,109 @@
+//! The live table: one line for each rank.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::app::App;
+use super::fleet::{Engine, Rank};
+use super::limits::TABLE_EVERY;
+use super::screen::Screen;
+
+/// Shows the table until the task is aborted: always on a terminal, once in a while and only when something has changed
+/// where the output goes elsewhere.
+pub(super) async fn keep_shown(app: Arc<App>, screen: Screen) {
+    let (drawn, printed) = TABLE_EVERY;
+    let mut last = String::new();
+    loop {
+        sleep(if screen.is_live() { drawn } else { printed }).await;
+        let table = render(&app);
+        if table != last {
+            screen.show(&table);
+            last = table;
+        }
+    }
+}
+
+/// The table as text.
+pub(super) fn render(app: &App) -> String {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    for engine in app.fleet.engines() {
+        rows.extend(engine.ranks().iter().map(|rank| row(app, engine, rank)));
+    }
+    layout(&rows)
+}
+
+fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
+    let (stream, tally) = (rank.stream(), &rank.tally);
+    let name = if engine.ranks().len() > 1 { format!("{}#{}", engine.name(), rank.number) } else { engine.name().to_owned() };
+    let told = tally.compared.value() > 0;
+    let if_told = |text: String| if told { text } else { "-".to_owned() };
+    [
+        name,
+        if engine.is_ready() { "ready" } else { "down" }.to_owned(),
+        stream.trust().as_str().to_owned(),
+        grouped(app.blocks(&stream)),
+        grouped(tally.requests.value()),
+        grouped(tally.in_flight.value()),
+        tally.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
+        if_told(grouped(tally.predicted_tokens.value())),
+        if_told(grouped(tally.cached_tokens.value())),
+        if_told(format!("{} of {}", grouped(tally.equal.value()), grouped(tally.compared.value()))),
+    ]
+}
+
+/// Columns as wide as their widest cell; names and words to the left, numbers to the right.
+fn layout(rows: &[[String; COLUMNS]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            _ = if column < WORD_COLUMNS { write!(line, "{cell:<width$}  ") } else { write!(line, "{cell:>width$}  ") };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+const COLUMNS: usize = 10;
+const HEAD: [&str; COLUMNS] =
+    ["worker", "engine", "events", "blocks", "requests", "running", "hit rate", "predicted", "reported", "equal"];
+/// Columns of words come first.
+const WORD_COLUMNS: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 999, 1000, 12_345, 1_234_567].map(grouped), ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let row = |name: &str, blocks: &str| {
+            let mut row = HEAD.map(|_| String::new());
+            (row[0], row[3]) = (name.to_owned(), blocks.to_owned());
+            row
+        };
+        assert_eq!(layout(&[row("worker", "blocks"), row("a", "7")]), "worker      blocks\na                7\n");
+    }
+}
