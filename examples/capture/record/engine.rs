@@ -25,6 +25,24 @@ impl EngineKind {
         }
     }
 
+    /// By the owner that its list of models names.
+    fn of(owner: &str) -> Self {
+        match owner {
+            "vllm" => Self::Vllm,
+            "sglang" => Self::Sglang,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Where it may say its version; SGLang's second is the name before 0.5.10.
+    fn version_paths(self) -> &'static [&'static str] {
+        match self {
+            Self::Vllm => &["/version"],
+            Self::Sglang => &["/server_info", "/get_server_info"],
+            Self::Unknown => &[],
+        }
+    }
+
     /// Where a POST empties the prefix cache (vLLM: with `VLLM_SERVER_DEV_MODE=1`).
     pub(super) fn clear_path(self) -> &'static str {
         match self {
@@ -54,14 +72,10 @@ impl Engine {
         let client = Client::builder().no_proxy().connect_timeout(CONNECT_MAX).build().map_err(failed)?;
         let mut engine =
             Self { kind: EngineKind::Unknown, version: String::new(), model: String::new(), client, base: base.clone() };
-        engine.model =
-            engine.first_model().await.map_err(failed)?.ok_or_else(|| RecordError::NoModel { url: engine.url(MODELS) })?;
-        for (path, kind) in VERSION_PATHS {
-            if let Ok(Version { version }) = engine.get(path).await {
-                (engine.kind, engine.version) = (kind, version);
-                break;
-            }
-        }
+        let models: Models = engine.get(MODELS).await.map_err(failed)?;
+        let first = models.data.into_iter().next().ok_or_else(|| RecordError::NoModel { url: engine.url(MODELS) })?;
+        (engine.kind, engine.model) = (EngineKind::of(&first.owned_by), first.id);
+        engine.version = engine.ask_version().await.unwrap_or_default();
         Ok(engine)
     }
 
@@ -74,9 +88,13 @@ impl Engine {
         url
     }
 
-    async fn first_model(&self) -> reqwest::Result<Option<String>> {
-        let models: Models = self.get(MODELS).await?;
-        Ok(models.data.into_iter().next().map(|model| model.id))
+    async fn ask_version(&self) -> Option<String> {
+        for path in self.kind.version_paths() {
+            if let Ok(Version { version }) = self.get(path).await {
+                return Some(version);
+            }
+        }
+        None
     }
 
     async fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> reqwest::Result<T> {
@@ -144,6 +162,8 @@ struct Models {
 #[derive(Deserialize)]
 struct Model {
     id: String,
+    #[serde(default)]
+    owned_by: String,
 }
 
 #[derive(Deserialize)]
@@ -174,10 +194,6 @@ struct Details {
 
 const MODELS: &str = "/v1/models";
 
-/// Only vLLM has the first, only SGLang the others; the last is the name before 0.5.10.
-const VERSION_PATHS: [(&str, EngineKind); 3] =
-    [("/version", EngineKind::Vllm), ("/server_info", EngineKind::Sglang), ("/get_server_info", EngineKind::Sglang)];
-
 /// How long the engine may take for a small answer.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
@@ -198,7 +214,7 @@ mod tests {
             json!({"choices": [{"index": 0, "token_ids": [6, 7], "prompt_token_ids": null}]}),
             json!({"choices": [], "usage": whole["usage"]}),
         ];
-        let streamed: String = chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect();
+        let streamed = chunks.map(|chunk| format!("data: {chunk}\r\n\r\n")).concat();
         let evidence = Evidence::read(whole.to_string().as_bytes());
         assert_eq!(evidence.output_token_ids, Some(vec![5, 6, 7]));
         assert_eq!(evidence.cached_tokens, Some(1));

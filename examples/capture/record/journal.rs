@@ -246,6 +246,6 @@ mod tests {
         let mut out = Vec::new();
         let counts = lines.write(&mut out).await.unwrap();
         assert_eq!(counts, Counts { requests: 2, failed: 1, ..Default::default() });
-        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 3);
     }
 }
