@@ -1,0 +1,95 @@
+//! Streams that break, start again, or began without the gateway.
+
+use kv_examples::mock_engine::{MockConfig, MockFleet, ReplayLayout};
+
+use crate::site::{Site, client, completion, eventually, fast, prompt, settings};
+
+/// Sends `prompt` to the fleet's only engine past any gateway.
+async fn complete_directly(fleet: &MockFleet, prompt: &[u32]) {
+    let url = format!("{}/v1/completions", fleet.engines()[0].http_url());
+    assert_eq!(client().post(url).json(&completion(prompt)).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_published_before_the_gateway_came_is_replayed() {
+    for replay_layout in [ReplayLayout::WithTopic, ReplayLayout::Bare] {
+        let fleet = MockFleet::start(MockConfig { engines: 1, replay_layout, ..fast() }).await.unwrap();
+        for family in 0..5 {
+            complete_directly(&fleet, &prompt(family, 64)).await;
+        }
+        let settings = settings(&[&fleet]);
+        let site = Site::in_front_of(fleet, settings).await;
+        site.settled().await;
+        let answer = site.complete(&[prompt(3, 64), vec![5; 20]].concat()).await;
+        assert_eq!((answer.predicted, answer.cached), (Some(64), Some(64)), "{replay_layout:?}");
+        assert_eq!(site.ranks().await[0]["trust"], "exact");
+        site.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_batches_are_replayed() {
+    let site = Site::start(MockConfig { engines: 1, ..fast() }).await;
+    site.complete(&prompt(0, 64)).await;
+    site.fault("0", "drop?batches=3").await;
+    for family in 1..5 {
+        complete_directly(&site.fleet, &prompt(family, 64)).await;
+    }
+    site.settled().await;
+    let rank = site.ranks().await.remove(0);
+    assert_eq!((&rank["trust"], &rank["missed_batches"]), (&"exact".into(), &0.into()), "{rank}");
+    assert!(rank["batches"]["replayed"].as_u64().unwrap() >= 3, "{rank}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_last_batch_is_found_in_the_silence_after_it() {
+    let site = Site::start(MockConfig { engines: 1, ..fast() }).await;
+    site.complete(&prompt(0, 64)).await;
+    site.fault("0", "drop?batches=1").await;
+    complete_directly(&site.fleet, &prompt(1, 64)).await;
+    site.settled().await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_replay_socket_a_loss_is_owned_up_to() {
+    let fleet = MockFleet::start(MockConfig { engines: 1, ..fast() }).await.unwrap();
+    let mut settings = settings(&[&fleet]);
+    settings.engines[0].replay = None;
+    let site = Site::in_front_of(fleet, settings).await;
+    // Nothing tells a subscriber that the publisher has heard of it.
+    eventually("the gateway hears the engine", || async {
+        complete_directly(&site.fleet, &prompt(rand(), 16)).await;
+        site.ranks().await[0]["sequence"].is_u64()
+    })
+    .await;
+    site.fault("0", "drop?batches=1").await;
+    complete_directly(&site.fleet, &prompt(100, 64)).await;
+    complete_directly(&site.fleet, &prompt(101, 64)).await;
+    eventually("the loss is known", || async { site.ranks().await[0]["trust"] == "degraded" }).await;
+    assert!(site.ranks().await[0]["missed_batches"].as_u64().unwrap() >= 1);
+    site.stop().await;
+}
+
+/// A family that no other call of the process gets.
+fn rand() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(1000);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_that_starts_again_starts_the_stream_again() {
+    let site = Site::start(MockConfig { engines: 1, ..fast() }).await;
+    for family in 0..4 {
+        site.complete(&prompt(family, 64)).await;
+    }
+    site.fault("0", "restart-publisher").await;
+    complete_directly(&site.fleet, &prompt(9, 64)).await;
+    // The engine keeps its cache, and says nothing of it: what it stored since is all that is known.
+    eventually("the new stream is taken in", || async { site.indexed().await == [4] }).await;
+    let rank = site.ranks().await.remove(0);
+    assert_eq!((&rank["batches"]["restarts"], &rank["sequence"]), (&1.into(), &0.into()), "{rank}");
+    site.stop().await;
+}

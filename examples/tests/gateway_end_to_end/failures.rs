@@ -1,0 +1,96 @@
+//! Engines that fail: before their answer, in the middle of it, or until they come.
+
+use std::collections::BTreeSet;
+
+use kv_examples::gateway::{Gateway, Settings};
+use kv_examples::mock_engine::{MockConfig, MockFleet};
+use serde_json::json;
+
+use crate::site::{Answer, Site, client, completion, eventually, fast, free_port, prompt, settings, spec};
+
+fn one() -> MockConfig {
+    MockConfig { engines: 1, ..fast() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_finds_its_engine_gone_goes_to_another() {
+    let (left, right) = (MockFleet::start(one()).await.unwrap(), MockFleet::start(one()).await.unwrap());
+    let settings = settings(&[&left, &right]);
+    let name = spec(&right.engines()[0]).name;
+    let site = Site::in_front_of(left, settings).await;
+    right.shutdown().await;
+    for family in 0..10 {
+        let answer = site.post("/v1/completions", &completion(&prompt(family, 64))).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_ne!(answer.worker.as_ref(), Some(&name));
+    }
+    eventually("the engine is known to be gone", || async { site.json("/health").await["ready_engines"] == 1 }).await;
+    let workers = site.json("/debug/workers").await;
+    let gone = workers.as_array().unwrap().iter().find(|engine| engine["name"] == name.as_str()).unwrap();
+    assert!(gone["last_error"].as_str().unwrap().contains("refused"), "{gone}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_can_serve_nobody_is_left_for_another_once() {
+    let site = Site::start(MockConfig { engines: 3, ..fast() }).await;
+    site.fault("0", "fail?status=503").await;
+    let answers: Vec<Answer> = futures_util::future::join_all(
+        (0..12).map(async |family| site.post("/v1/completions", &completion(&prompt(family, 64))).await),
+    )
+    .await;
+    let workers: BTreeSet<_> = answers.iter().map(|answer| (answer.status, answer.worker.clone().unwrap())).collect();
+    assert_eq!(workers.len(), 2, "{workers:?}");
+    assert!(workers.iter().all(|(status, _)| *status == 200));
+    site.fault("all", "fail?status=503").await;
+    let answer = site.post("/v1/completions", &completion(&prompt(1, 64))).await;
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (502, &json!("engine_failed")), "{}", answer.text);
+    assert_eq!(site.ranks().await.iter().map(|rank| rank["in_flight"].as_u64().unwrap()).sum::<u64>(), 0);
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_breaks_off_ends_with_an_error_in_its_own_form() {
+    let site = Site::start(one()).await;
+    site.fault("0", "fail?after_tokens=3").await;
+    let answer =
+        site.post("/v1/completions", &json!({"model": "mock", "prompt": [1, 2, 3], "max_tokens": 9, "stream": true})).await;
+    assert_eq!(answer.status, 200);
+    let last = answer.text.trim_end().rsplit("\n\n").next().unwrap().strip_prefix("data: ").unwrap();
+    let error: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(error["error"]["code"], "engine_failed", "{}", answer.text);
+    assert!(!answer.text.contains("[DONE]"));
+    let rank = site.ranks().await.remove(0);
+    assert_eq!((&rank["failures"], &rank["in_flight"]), (&1.into(), &0.into()));
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_is_too_slow_is_not_asked_twice() {
+    let fleet = MockFleet::start(MockConfig { engines: 2, ..fast() }).await.unwrap();
+    let impatient = Settings { max_wait: std::time::Duration::from_millis(300), ..settings(&[&fleet]) };
+    let site = Site::in_front_of(fleet, impatient).await;
+    site.fault("all", "pause").await;
+    let answer = site.post("/v1/completions", &completion(&prompt(1, 64))).await;
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (504, &json!("engine_timeout")), "{}", answer.text);
+    assert_eq!(site.ranks().await.iter().map(|rank| rank["requests"].as_u64().unwrap()).sum::<u64>(), 1);
+    site.fault("all", "resume").await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_comes_late_is_taken_in() {
+    let (http_port, events_port) = (free_port(), free_port());
+    let engine =
+        format!("http://127.0.0.1:{http_port},events=tcp://127.0.0.1:{events_port},replay=tcp://127.0.0.1:{}", events_port + 1);
+    let settings = Settings { listen: "127.0.0.1:0".to_owned(), engines: vec![engine.parse().unwrap()], ..Settings::default() };
+    let gateway = Gateway::start(settings).await.unwrap();
+    let health = format!("http://{}/health", gateway.address());
+    assert_eq!(client().get(&health).send().await.unwrap().status(), 503);
+    let late = MockConfig { http_port, events_port, ..one() };
+    let fleet = MockFleet::start(late).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(15), gateway.all_ready()).await.expect("it is found");
+    assert_eq!(client().get(&health).send().await.unwrap().status(), 200);
+    gateway.stop().await;
+    fleet.shutdown().await;
+}

@@ -1,0 +1,10 @@
+//! A gateway in front of mock engines, through real sockets on both sides.
+
+mod answers;
+mod events;
+mod failures;
+mod placement;
+mod program;
+mod refusals;
+mod shutdown;
+mod site;
