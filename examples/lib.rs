@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod client;
 pub mod gateway;
 pub mod mock_engine;
 pub mod replay;

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::RecordOptions;
 use super::engine::Engine;
+use crate::client::Evidence;
 
 /// One line of the file; the parent module's documentation says what each field holds.
 #[derive(Debug, Serialize)]
@@ -88,6 +89,17 @@ pub(super) struct Inference {
     pub(super) completion_tokens: Option<u64>,
     pub(super) cached_tokens: Option<u64>,
     pub(super) extra: Map<String, Value>,
+}
+
+impl Inference {
+    /// Adds what the answer said.
+    pub(super) fn add(&mut self, evidence: Evidence) {
+        self.prompt_token_ids = self.prompt_token_ids.take().or(evidence.prompt_token_ids);
+        self.output_token_ids = evidence.output_token_ids;
+        self.prompt_tokens = evidence.prompt_tokens;
+        self.completion_tokens = evidence.completion_tokens;
+        self.cached_tokens = evidence.cached_tokens;
+    }
 }
 
 /// Takes lines from any task.
@@ -246,6 +258,6 @@ mod tests {
         let mut out = Vec::new();
         let counts = lines.write(&mut out).await.unwrap();
         assert_eq!(counts, Counts { requests: 2, failed: 1, ..Default::default() });
-        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 3);
     }
 }

@@ -14,8 +14,9 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use super::RecordError;
-use super::engine::{Engine, Evidence, token_ids};
+use super::engine::Engine;
 use super::journal::{HUNG_UP, Inference, Journal, Line, NO_ANSWER, RequestLine};
+use crate::client::{Evidence, token_ids};
 
 /// Serves until it is dropped.
 pub(super) async fn serve(address: SocketAddr, engine: Arc<Engine>, journal: Journal) -> Result<(), RecordError> {
@@ -112,16 +113,6 @@ impl Drop for Tape {
             inference.add(Evidence::read(&self.heard));
         }
         self.journal.add_later(Line::Request(Box::new(line)));
-    }
-}
-
-impl Inference {
-    fn add(&mut self, evidence: Evidence) {
-        self.prompt_token_ids = self.prompt_token_ids.take().or(evidence.prompt_token_ids);
-        self.output_token_ids = evidence.output_token_ids;
-        self.prompt_tokens = evidence.prompt_tokens;
-        self.completion_tokens = evidence.completion_tokens;
-        self.cached_tokens = evidence.cached_tokens;
     }
 }
 
