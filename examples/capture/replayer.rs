@@ -177,7 +177,7 @@ impl Rank {
         let verdict = match admit() {
             Verdict::Replay { .. } => admit(),
             Verdict::Restart => {
-                self.stream.clear();
+                self.stream.restart();
                 admit()
             }
             verdict => verdict,

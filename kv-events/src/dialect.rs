@@ -37,9 +37,10 @@ pub enum Caveat {
     SaltNotShown,
     /// The release has no field for the name of a LoRA or of another namespace, or has shown none yet and may have none.
     NamespaceNotShown,
-    /// Several cache groups, and no word of what each keeps.
+    /// Several cache groups, and no word of what each keeps; or a word that is not known here.
     GroupsWithoutKinds,
-    /// Stores of another block size, or of other windows, than the stream's first: they could not be placed.
+    /// Stores of another block size, or of other windows, than the first of the stream or of their group: they could not be
+    /// placed, or the blocks between their names count as not held.
     MixedSchemes,
 }
 

@@ -45,6 +45,8 @@ pub struct Stream<W> {
     orphans: Orphans,
     /// By [`GroupId`].
     views: Vec<(View, Option<View>)>,
+    /// Views of groups that a former life of the engine had.
+    spare: Vec<View>,
     counts: Counts,
     profile: Arc<Profile>,
     stored: Vec<Stored>,
@@ -99,12 +101,9 @@ impl<W: Worker> Stream<W> {
             namespaces: Namespaces::default(),
             orphans: Orphans::default(),
             views: Vec::new(),
+            spare: Vec::new(),
             counts: Counts::default(),
-            profile: Arc::new(Profile {
-                caveats: [Caveat::NotRecognised].into(),
-                drops_last_block: options.drops_last_block,
-                ..Profile::default()
-            }),
+            profile: Arc::new(Profile::unknown(options.drops_last_block)),
             stored: Vec::new(),
             removed: Vec::new(),
             options,
@@ -122,6 +121,17 @@ impl<W: Worker> Stream<W> {
             self.change(change);
         }
         self.refresh_profile();
+    }
+
+    /// The engine started again: forgets what the rank holds and what was learned of its wire, which the new process may
+    /// speak with another block size, other groups or in another release. The counts go on.
+    pub fn restart(&mut self) {
+        self.clear();
+        self.normalizer = Normalizer::new(self.options.served, self.options.block_tokens);
+        self.evidence = Evidence::default();
+        let opened = self.views.drain(..).flat_map(|(any, device)| [Some(any), device]).flatten();
+        self.spare.extend(opened.filter(|view| *view != View::MAIN));
+        self.profile = Arc::new(Profile::unknown(self.options.drops_last_block));
     }
 
     /// Forgets everything that the rank holds; what was learned of its wire stays.
@@ -267,9 +277,13 @@ impl<W: Worker> Stream<W> {
     }
 
     fn open(&mut self, main: bool) -> Result<(View, Option<View>), ViewsExhausted> {
-        let any = if main { View::MAIN } else { self.worker.add_view()? };
-        let device = if self.options.device_views { Some(self.worker.add_view()?) } else { None };
+        let any = if main { View::MAIN } else { self.spare_view()? };
+        let device = if self.options.device_views { Some(self.spare_view()?) } else { None };
         Ok((any, device))
+    }
+
+    fn spare_view(&mut self) -> Result<View, ViewsExhausted> {
+        self.spare.pop().map_or_else(|| self.worker.add_view(), Ok)
     }
 
     fn refresh_profile(&mut self) {

@@ -44,6 +44,11 @@ impl Namespaces {
         self.of.get(&name)
     }
 
+    /// Whether all blocks are in the base namespace.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// Notes the namespace of a block that is held now.
     pub fn note(&mut self, name: BlockName, namespace: Option<&Arc<OwnedNamespace>>) {
         match namespace {

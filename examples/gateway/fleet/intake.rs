@@ -106,7 +106,7 @@ impl<W: Worker> Intake<W> {
 
     /// Another life of the publisher has begun: what the former one held is gone.
     pub(super) fn restart(&mut self) {
-        self.stream.clear();
+        self.stream.restart();
         self.cursor = Cursor::new();
         self.latest = None;
         self.counts.restarts += 1;
@@ -117,7 +117,7 @@ impl<W: Worker> Intake<W> {
         match verdict {
             Verdict::Apply => {}
             Verdict::ApplyAfterLoss { missed, clear } => {
-                self.counts.missed += missed;
+                self.counts.missed = self.counts.missed.saturating_add(missed);
                 if clear {
                     self.stream.clear();
                 }

@@ -64,6 +64,11 @@ impl Span {
         blocks
     }
 
+    /// Whether some units of the range have no name: it lists fewer blocks than it spans, or coarser ones than units.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.names.len() < self.contents.len()
+    }
+
     /// Takes the places and the namespace of `full`, the full-attention group's store of the same range, and finds the
     /// listed hashes there. Nothing if they are not all listed, in order.
     pub(super) fn placed_by(&self, full: &Self) -> Option<Self> {
@@ -74,7 +79,7 @@ impl Span {
             Some((full.names[at].0, name))
         };
         let names = self.names.iter().map(|listed| find(listed.1)).collect::<Option<_>>()?;
-        Some(Self { names, sparse: true, ..full.clone() })
+        Some(Self { names, sparse: self.sparse, ..full.clone() })
     }
 
     fn hash(&mut self, store: &Stored, scheme: Scheme, mut namespace: OwnedNamespace, tokens: &[u32], units: usize) {
