@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
-use kv_index::{ReferenceIndex, WorkersExhausted};
+use kv_index::ReferenceIndex;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::router;
 use super::app::App;
-use super::fleet::Fleet;
+use super::fleet::{Fleet, WatchError};
 use super::limits::{GRACE, GRACE_LAST};
 use super::proxy::Proxy;
 use super::screen::Screen;
@@ -49,9 +49,9 @@ pub enum StartError {
     /// The tokenizer or its template.
     #[error("cannot tokenize: {0}")]
     Tokens(#[from] TokenFilesError),
-    /// More ranks than the index takes.
-    #[error("too many engines: {0}")]
-    Index(#[from] WorkersExhausted),
+    /// The engines' events.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
 }
 
 impl Gateway {
@@ -71,7 +71,7 @@ impl Gateway {
             IndexKind::Reference => ReferenceIndex::new(),
         };
         let fleet = Fleet::new(&settings.engines);
-        fleet.watch(&index, proxy.client(), &mut watching)?;
+        fleet.watch(&index, proxy.client(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
         let serving = tokio::spawn(serve(listener, app.clone(), closing.clone()));
         Ok(Self { app, address, closing, cut, serving, watching })
@@ -126,6 +126,14 @@ impl Gateway {
 
 /// How often a start-up that is waited for is looked at.
 const READY_POLL: Duration = Duration::from_millis(20);
+
+impl Drop for Gateway {
+    /// Ends it at once, for whoever does not wait.
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.cut.cancel();
+    }
+}
 
 async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) -> std::io::Result<()> {
     // Each token of a stream is a small write, and waits for the one before it unless told not to.

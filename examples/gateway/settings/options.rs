@@ -27,6 +27,7 @@ pub struct Options {
     ///   events=tcp://HOST:PORT   where it publishes KV-cache events (without: routed to by load alone)
     ///   replay=tcp://HOST:PORT   where it answers for events that were missed
     ///   ranks=N                  its data-parallel ranks; rank n publishes at the ports plus n
+    ///   bind                     its publisher connects to events=, where the gateway listens
     ///   name=NAME                its name in headers, metrics and the table [default: HOST:PORT of URL]
     ///   topic=PREFIX             the start of the topics to subscribe to
     ///   block-size=TOKENS        the size of a block, for wires that do not tell

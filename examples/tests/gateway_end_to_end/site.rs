@@ -36,7 +36,7 @@ pub(crate) fn fast() -> MockConfig {
 
 /// Settings of a test: any port, and the fleet's engines.
 pub(crate) fn settings(fleets: &[&MockFleet]) -> Settings {
-    let engines = fleets.iter().flat_map(|fleet| fleet.engines().iter().map(|engine| spec(engine))).collect();
+    let engines = fleets.iter().flat_map(|fleet| fleet.engines().iter().map(spec)).collect();
     Settings { listen: "127.0.0.1:0".to_owned(), engines, ..Settings::default() }
 }
 
