@@ -4,6 +4,7 @@
 pub mod capture;
 pub mod gateway;
 pub mod mock_engine;
+pub mod replay;
 
 /// The README, whose code is compiled and run with the tests.
 #[cfg(doctest)]

@@ -68,6 +68,8 @@ pub struct Request {
     /// The prompt; empty (or null) where it is not known in tokens.
     #[serde(deserialize_with = "null_is_empty")]
     pub prompt_token_ids: Vec<u32>,
+    /// The prompt's length, as the engine counted it.
+    pub prompt_tokens: Option<u64>,
     /// The answer.
     pub output_token_ids: Option<Vec<u32>>,
     /// What the engine says it reused. Null means 0 on the engines that send null.
@@ -230,10 +232,12 @@ impl Message {
 }
 
 impl Request {
-    /// Whether it asked for a completion, and got one.
+    /// Whether it asked for a completion, got one, and the engine reported what it used.
     pub fn is_completion(&self) -> bool {
         let completes = self.path.as_deref().is_none_or(|path| path.ends_with("completions"));
-        completes && matches!(self.status, 0 | 200) && !self.prompt_token_ids.is_empty()
+        // Our own recordings note the prompt's length whenever the engine reported its usage.
+        let reported = self.t_start.is_none() || self.prompt_tokens.is_some();
+        completes && reported && matches!(self.status, 0 | 200) && !self.prompt_token_ids.is_empty()
     }
 
     /// Whether it empties the cache.

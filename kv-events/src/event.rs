@@ -30,7 +30,6 @@ impl Batch {
 
 /// One announcement.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "stores are most of what is sent, and a box for each would be one more allocation")]
 pub enum Event {
     /// Blocks entered the cache. Boxed: a removal is the most frequent event, and a third of the size.
     Stored(Box<Stored>),

@@ -3,8 +3,10 @@
 /// Longest payload that is decoded, in bytes. A vLLM step of 8,192 tokens is some 50 kB; 64 MiB is a thousand of them.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes, at most, that decoding asks of the allocator at a time for each byte of a msgpack payload: an event of 15 bytes takes
-/// 336, and at the same time each byte after it may be an unknown extra key, of 33. The decoder asserts both.
+/// Bytes, at most, that decoding asks of the allocator at a time for each byte of a payload. The costliest are a list of
+/// removals without hashes (104 bytes for 15), of stores without blocks (424 for 17), and in the same payload a list of extra
+/// keys that nobody knows (33 for one); the decoder asserts these. TensorRT-LLM's JSON, whose lists grow by doubling, stays
+/// below it too.
 pub const ALLOCATION_FACTOR: usize = 64;
 
 /// Most events in one batch. A step removes at most a pool's blocks, one event each; the largest pools hold a few hundred thousand.

@@ -10,42 +10,44 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::mock_engine::SplitMix64;
+
 use super::engine::{Engine, EngineKind, Evidence};
-use super::journal::{Inference, Journal, Line, RequestLine};
+use super::journal::{Inference, Journal, Line, NO_ANSWER, RequestLine};
 
 /// The built-in load.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct LoadOptions {
+pub struct LoadOptions {
     /// Send this many requests.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) load: u64,
+    pub load: u64,
     /// Requests at the same time. With more than one, only some order of their starts explains the answers.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) concurrency: u16,
+    pub concurrency: u16,
     /// Pause after each answer and each clear, so that its events come before the next request.
     #[arg(long, default_value_t = 50)]
-    pub(crate) pause_ms: u64,
+    pub pause_ms: u64,
     /// Equal seeds send equal prompts to an engine that gives equal answers.
     #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Longest prompt, in tokens.
     #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u32).range(16..))]
-    pub(crate) prompt_max: u32,
+    pub prompt_max: u32,
     /// Longest answer, in tokens; most are of one token.
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) output_max: u32,
+    pub output_max: u32,
     /// Token ids lie below this.
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(2..))]
-    pub(crate) vocabulary: u32,
+    pub vocabulary: u32,
     /// Half of the requests carry one of this many cache salts.
     #[arg(long, default_value_t = 0)]
-    pub(crate) salts: u32,
+    pub salts: u32,
     /// Half of the requests go to one of these served LoRA adapters.
     #[arg(long, value_delimiter = ',')]
-    pub(crate) adapters: Vec<String>,
+    pub adapters: Vec<String>,
     /// Empty the cache before every so many requests.
     #[arg(long, value_name = "N")]
-    pub(crate) clear_every: Option<u64>,
+    pub clear_every: Option<u64>,
 }
 
 /// Sends the load to `engine` and records every request.
@@ -90,8 +92,8 @@ async fn client(shared: &Shared, options: &LoadOptions) {
 async fn clear(shared: &Shared) {
     let (path, t_start) = (shared.engine.kind.clear_path(), shared.journal.now());
     let answer = shared.engine.client.post(shared.engine.url(path)).send().await;
-    let status = answer.map_or(0, |answer| answer.status().as_u16());
-    let (name, path, t) = ("clear".to_owned(), path.to_owned(), shared.journal.now());
+    let status = answer.map_or(NO_ANSWER, |answer| answer.status().as_u16());
+    let (name, path, t) = ("clear".to_owned(), Some(path.to_owned()), shared.journal.now());
     shared.journal.add(Line::Request(Box::new(RequestLine { name, path, t_start, t, status, inference: None }))).await;
 }
 
@@ -120,17 +122,17 @@ async fn complete(shared: &Shared, plan: &Plan) -> RequestLine {
         cached_tokens: evidence.cached_tokens,
         extra,
     };
-    let (name, path) = (format!("{}-{}", plan.number, plan.shape.name()), COMPLETIONS.to_owned());
-    RequestLine { name, path, t_start, t: journal.now(), status, inference: Some(inference) }
+    let name = format!("{}-{}", plan.number, plan.shape.name());
+    RequestLine { name, path: None, t_start, t: journal.now(), status, inference: Some(inference) }
 }
 
-/// Status and evidence; status 0 and none when no answer came.
+/// Status and evidence; of an answer that does not come, none.
 async fn answer(request: reqwest::RequestBuilder) -> (u16, Evidence) {
-    let Ok(answer) = request.send().await else { return (0, Evidence::default()) };
+    let Ok(answer) = request.send().await else { return (NO_ANSWER, Evidence::default()) };
     let status = answer.status().as_u16();
     match answer.bytes().await {
         Ok(body) => (status, Evidence::read(&body)),
-        Err(_) => (0, Evidence::default()),
+        Err(_) => (NO_ANSWER, Evidence::default()),
     }
 }
 
@@ -203,7 +205,7 @@ struct Generator {
 
 impl Generator {
     fn new(options: LoadOptions, ranks: u32) -> Self {
-        let random = SplitMix64(options.seed);
+        let random = SplitMix64::new(options.seed);
         Self { options, ranks, planned: 0, random, known: Vec::new() }
     }
 
@@ -218,7 +220,7 @@ impl Generator {
             max_tokens: self.max_tokens(),
             salt: self.half(self.options.salts).map(|salt| format!("tenant-{salt}")),
             adapter: self.adapter(),
-            rank: (self.ranks > 1).then(|| self.random.below(self.ranks)),
+            rank: (self.ranks > 1).then(|| self.below(self.ranks)),
         };
         self.remember(plan.prompt.clone());
         Some(plan)
@@ -241,7 +243,7 @@ impl Generator {
             return (Shape::Fresh, self.tokens());
         }
         let mut known = self.any_known();
-        let shape = match self.random.below(100) {
+        let shape = match self.below(100) {
             0..15 => return (Shape::Fresh, self.tokens()),
             15..30 => Shape::Repeat,
             30..60 => Shape::Branch,
@@ -261,27 +263,27 @@ impl Generator {
     /// One of the prompts known, the later ones more often: they are more likely to be cached still.
     fn any_known(&mut self) -> Vec<u32> {
         let len = u32::try_from(self.known.len()).expect("few are known");
-        let (a, b) = (self.random.below(len), self.random.below(len));
+        let (a, b) = (self.below(len), self.below(len));
         self.known[a.max(b) as usize].clone()
     }
 
     /// New tokens, up to a third of the longest prompt.
     fn tokens(&mut self) -> Vec<u32> {
-        let len = 1 + self.random.below(self.options.prompt_max.div_ceil(3));
-        (0..len).map(|_| self.random.below(self.options.vocabulary)).collect()
+        let len = 1 + self.below(self.options.prompt_max.div_ceil(3));
+        (0..len).map(|_| self.below(self.options.vocabulary)).collect()
     }
 
     /// A length to cut a prompt to; every other time at a block's boundary, where off-by-one errors live.
     fn cut(&mut self, len: usize) -> usize {
-        let at = 1 + self.random.below(u32::try_from(len).unwrap_or(u32::MAX)) as usize;
-        if self.random.below(2) == 0 { at.next_multiple_of(BOUNDARY).min(len) } else { at }
+        let at = 1 + self.below(u32::try_from(len).unwrap_or(u32::MAX)) as usize;
+        if self.below(2) == 0 { at.next_multiple_of(BOUNDARY).min(len) } else { at }
     }
 
     fn max_tokens(&mut self) -> u32 {
-        match self.random.below(10) {
+        match self.below(10) {
             0..6 => 1,
-            6..8 => 1 + self.random.below(self.options.output_max.min(8)),
-            _ => 1 + self.random.below(self.options.output_max),
+            6..8 => 1 + self.below(self.options.output_max.min(8)),
+            _ => 1 + self.below(self.options.output_max),
         }
     }
 
@@ -290,24 +292,13 @@ impl Generator {
         self.half(adapters).map(|adapter| self.options.adapters[adapter as usize].clone())
     }
 
+    fn below(&mut self, n: u32) -> u32 {
+        u32::try_from(self.random.below(n.into())).expect("less than n")
+    }
+
     /// One of `n`, or none, half of the time each.
     fn half(&mut self, n: u32) -> Option<u32> {
-        (n > 0 && self.random.below(2) == 0).then(|| self.random.below(n))
-    }
-}
-
-/// Sebastiano Vigna's generator: small, and good enough to choose prompts.
-#[derive(Debug)]
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    /// A number from 0 to `n` - 1, `n` not 0.
-    fn below(&mut self, n: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from(((z ^ (z >> 31)) >> 32) % u64::from(n)).expect("less than n")
+        (n > 0 && self.below(2) == 0).then(|| self.below(n))
     }
 }
 

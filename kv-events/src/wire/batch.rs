@@ -130,25 +130,26 @@ mod tests {
     use std::mem::size_of;
 
     use super::*;
-    use crate::event::{Cleared, ExtraKey};
+    use crate::event::{Cleared, ExtraKey, Stored};
     use crate::limits::ALLOCATION_FACTOR;
 
-    fn decode(hex: &[u8]) -> Batch {
-        decode_batch(hex)
-    }
+    /// `["BlockStored", [], null, [], 0]`
+    const STORE_BYTES_MIN: usize = 17;
 
     #[test]
     fn the_allocation_factor_covers_events_and_the_costliest_element() {
-        // All other elements are smaller: a hash is 16 bytes for one, a token 4 for one, a pair 8 for three.
-        let events = size_of::<Event>().div_ceil(EVENT_BYTES_MIN);
+        // Room for events is reserved ahead, while any other byte may be a store's or an element's. All other elements are
+        // smaller: a hash is 16 bytes for one, a token 4 for one, a pair 8 for three.
+        let reserved = size_of::<Event>().div_ceil(EVENT_BYTES_MIN);
+        let store = size_of::<Stored>().div_ceil(STORE_BYTES_MIN);
         let unknown_key = size_of::<ExtraKey>() + 1;
-        assert!(events + unknown_key <= ALLOCATION_FACTOR, "{events} + {unknown_key}");
+        assert!(reserved + store.max(unknown_key) <= ALLOCATION_FACTOR, "{reserved} + {store} or {unknown_key}");
     }
 
     #[test]
     fn what_is_no_batch_is_an_empty_batch() {
         for payload in [&b""[..], b"\xc0", b"\x90", b"\x91\x01", b"\x92\x01", b"\x92\x01\xc0", b"\x93\x01\x80\x00", b"\xc1"] {
-            let batch = decode(payload);
+            let batch = decode_batch(payload);
             assert!(batch.events.is_empty());
             assert_eq!((batch.losses.count(Loss::UnreadablePayload), batch.losses.total()), (1, 1), "{payload:x?}");
         }
@@ -156,11 +157,11 @@ mod tests {
 
     #[test]
     fn ranks_may_be_missing_null_or_out_of_range() {
-        assert_eq!(decode(b"\x92\x01\x90").rank, None);
-        assert_eq!(decode(b"\x93\x01\x90\xc0").rank, None);
-        assert_eq!(decode(b"\x93\x01\x90\x05").rank, Some(5));
-        assert_eq!(decode(b"\x95\x01\x90\x05\xa1x\x80").rank, Some(5));
-        let batch = decode(b"\x93\x01\x90\xff");
+        assert_eq!(decode_batch(b"\x92\x01\x90").rank, None);
+        assert_eq!(decode_batch(b"\x93\x01\x90\xc0").rank, None);
+        assert_eq!(decode_batch(b"\x93\x01\x90\x05").rank, Some(5));
+        assert_eq!(decode_batch(b"\x95\x01\x90\x05\xa1x\x80").rank, Some(5));
+        let batch = decode_batch(b"\x93\x01\x90\xff");
         assert_eq!((batch.rank, batch.losses.count(Loss::Malformed)), (None, 1));
     }
 
@@ -170,7 +171,7 @@ mod tests {
         for (timestamp, seconds) in
             [(&b"\x05"[..], 5.0), (b"\xca\x3f\xc0\x00\x00", 1.5), (b"\xa1x", 0.0), (b"\xca\x7f\xc0\x00\x00", 0.0)]
         {
-            let batch = decode(&[b"\x92", timestamp, events].concat());
+            let batch = decode_batch(&[b"\x92", timestamp, events].concat());
             assert_eq!(batch.timestamp_s.to_bits(), f64::to_bits(seconds));
             assert_eq!(batch.events, [Event::Cleared(Cleared::default())]);
         }
@@ -182,7 +183,7 @@ mod tests {
         let mut payload = [b"\x93\x01\xdd", &declared.to_be_bytes()[..]].concat();
         payload.resize(payload.len() + EVENTS_MAX + 3, 0xc0);
         payload.push(9);
-        let batch = decode(&payload);
+        let batch = decode_batch(&payload);
         assert_eq!((batch.losses.count(Loss::OverLimit), batch.losses.count(Loss::Malformed)), (3, EVENTS_MAX as u64));
         assert_eq!(batch.rank, Some(9));
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -27,18 +28,28 @@ impl Capture {
     }
 }
 
-/// The repository's captures, and those of the collection that they are copied from where it is there.
-pub(crate) fn all() -> Vec<Capture> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/captures");
-    let mut captures = read_folder(&own);
-    assert!(captures.len() >= 40, "{} captures in {}", captures.len(), own.display());
-    if let Some(folder) = collection() {
-        captures = read_folder(&folder);
-    } else {
-        println!("skipped: no shared/data/captures above the repository, so only its own copies are tested");
-    }
-    captures
+/// The captures of the collection that the repository's are copied from, where it is there, else the repository's own.
+pub(crate) fn all() -> &'static [Capture] {
+    &CAPTURES
 }
+
+/// The one capture whose name starts so.
+pub(crate) fn named(start: &str) -> &'static Capture {
+    all().iter().find(|capture| capture.name.starts_with(start)).unwrap_or_else(|| panic!("no capture {start}"))
+}
+
+static CAPTURES: LazyLock<Vec<Capture>> = LazyLock::new(|| {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/captures");
+    let captures = collection().map_or_else(
+        || {
+            println!("skipped: no shared/data/captures above the repository, so only its own copies are tested");
+            read_folder(&own)
+        },
+        |folder| read_folder(&folder),
+    );
+    assert!(captures.len() >= 40, "{} captures", captures.len());
+    captures
+});
 
 fn collection() -> Option<PathBuf> {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -3,6 +3,7 @@
 mod allocator;
 mod capture;
 mod hostile;
+mod layouts;
 mod published;
 mod roundtrip;
 mod told;

@@ -14,7 +14,7 @@ use crate::told::{self, Told};
 fn live_batches_are_what_was_published() {
     let mut compared = 0;
     for capture in capture::all() {
-        let told = told::batches(&capture);
+        let told = told::batches(capture);
         for recorded in capture.live() {
             let message = frame::live(&recorded.frames).expect("a live message");
             let batch = decode_batch(message.payload);
@@ -36,7 +36,7 @@ fn replays_repeat_the_live_payloads_and_end() {
             let Some(message) = replayed(recorded) else { continue };
             assert!(decode_batch(message.payload).losses.iter().all(|(loss, _)| loss == Loss::UnknownType), "{}", capture.name);
             let repeated = live.contains(&recorded.frames[recorded.frames.len() - 2..]);
-            assert!(repeated || missed_live(&capture, message.sequence), "{} sequence {}", capture.name, message.sequence);
+            assert!(repeated || missed_live(capture, message.sequence), "{} sequence {}", capture.name, message.sequence);
         }
         let ends = capture.messages.iter().filter(|message| message.kind == "replay-response" && replayed(message).is_none());
         assert!(ends.count() > 0 || capture.messages.iter().all(|message| message.kind != "replay-response"), "{}", capture.name);

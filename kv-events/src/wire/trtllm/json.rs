@@ -48,7 +48,7 @@ pub(super) struct Block {
     #[serde(rename = "block_hash")]
     pub(super) hash: Hash,
     pub(super) tokens: Vec<UniqueToken>,
-    pub(super) cache_level: Option<u32>,
+    pub(super) cache_level: Option<u8>,
     pub(super) lora_id: Option<i64>,
     pub(super) cache_salt: Option<Text>,
     pub(super) mm_keys: Option<Vec<MultimodalKey>>,
@@ -80,9 +80,9 @@ pub(super) struct Updated {
 #[derive(Clone, Copy, Deserialize)]
 pub(super) struct Move {
     #[serde(rename = "old_value")]
-    pub(super) from: u32,
+    pub(super) from: u8,
     #[serde(rename = "new_value")]
-    pub(super) to: u32,
+    pub(super) to: u8,
 }
 
 /// A hash: a number of 64 bits, exact beyond 2^53, or a text of hexadecimal digits.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `created` | no event; [`Update::created`]: a pool of the engine starts empty |
 //! | `stored` | a store for each run of blocks with the same level, adapter and salt |
-//! | `removed` | a removal for each run of blocks of the same level |
+//! | `removed` | a removal for each level that the blocks were at |
 //! | `updated` | for a block that changes its cache level, a store without tokens in the new one, then a removal from the old; else nothing |
 //!
 //! * Cache level 0 is the medium `GPU`, level 1 `CPU`, and any other a word that no tier has.
@@ -17,7 +17,7 @@
 mod json;
 mod stores;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use kv_index::BlockName;
@@ -38,7 +38,7 @@ pub struct Decoder {
     block_size: u32,
     main_window: u32,
     /// The cache level of every block that is not at level 0.
-    off_device: HashMap<(Pool, BlockName), u32>,
+    off_device: HashMap<(Pool, BlockName), u8>,
 }
 
 /// What one drain held.
@@ -78,7 +78,7 @@ impl Decoder {
     ///
     /// A text that is no array is one [`Loss::UnreadablePayload`]. Where the array breaks off, the events before are kept and
     /// the rest is one [`Loss::Malformed`]. Memory stays below [`ALLOCATION_FACTOR`](crate::limits::ALLOCATION_FACTOR) bytes
-    /// for each byte of the text, besides what the decoder remembers.
+    /// for each byte of the text and a kilobyte, besides what the decoder remembers.
     pub fn decode(&mut self, text: &[u8]) -> Drain {
         let mut drain = Drain::default();
         if text.len() > PAYLOAD_BYTES_MAX {
@@ -147,9 +147,11 @@ impl Decoder {
     }
 
     fn removed(&mut self, pool: Pool, removed: json::Removed) -> Vec<Event> {
-        let hashes: Vec<_> = removed.block_hashes.into_iter().map(|hash| (self.forget(pool, hash.0.name()), hash.0)).collect();
-        let runs = hashes.chunk_by(|(level, _), (next, _)| level == next);
-        runs.map(|run| removal(pool, run[0].0, run.iter().map(|(_, hash)| hash.clone()).collect())).collect()
+        let mut by_level: BTreeMap<u8, Vec<EngineHash>> = BTreeMap::new();
+        for json::Hash(hash) in removed.block_hashes {
+            by_level.entry(self.forget(pool, hash.name())).or_default().push(hash);
+        }
+        by_level.into_iter().map(|(level, hashes)| removal(pool, level, hashes)).collect()
     }
 
     fn updated(&mut self, pool: Pool, updated: json::Updated, batch: &mut Batch) {
@@ -166,7 +168,7 @@ impl Decoder {
         batch.events = vec![arrived.into(), removal(pool, from, vec![hash])];
     }
 
-    fn remember(&mut self, pool: Pool, name: BlockName, level: u32, losses: &mut Losses) {
+    fn remember(&mut self, pool: Pool, name: BlockName, level: u8, losses: &mut Losses) {
         if level == GPU {
             self.off_device.remove(&(pool, name));
         } else if self.off_device.len() < OFF_DEVICE_BLOCKS_MAX {
@@ -177,7 +179,7 @@ impl Decoder {
     }
 
     /// The level at which the block was.
-    fn forget(&mut self, pool: Pool, name: BlockName) -> u32 {
+    fn forget(&mut self, pool: Pool, name: BlockName) -> u8 {
         self.off_device.remove(&(pool, name)).unwrap_or(GPU)
     }
 }
@@ -221,11 +223,11 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a RawValue) -> Option<T> {
     serde_json::from_str(text.get()).ok()
 }
 
-fn removal(pool: Pool, level: u32, hashes: Vec<EngineHash>) -> Event {
+fn removal(pool: Pool, level: u8, hashes: Vec<EngineHash>) -> Event {
     Event::Removed(Removed { hashes, medium: Some(medium(level)), group: pool.group, ..Removed::default() })
 }
 
-fn medium(level: u32) -> String {
+fn medium(level: u8) -> String {
     match level {
         GPU => "GPU".to_owned(),
         1 => "CPU".to_owned(),
@@ -234,4 +236,4 @@ fn medium(level: u32) -> String {
 }
 
 /// The cache level of GPU memory.
-const GPU: u32 = 0;
+const GPU: u8 = 0;
