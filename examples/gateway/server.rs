@@ -17,9 +17,8 @@ use super::app::App;
 use super::fleet::{Fleet, WatchError};
 use super::limits::{GRACE, GRACE_LAST};
 use super::proxy::Proxy;
-use super::screen::Screen;
 use super::settings::{IndexKind, Settings};
-use super::table;
+use super::table::Table;
 use super::tokens::{TokenFilesError, Tokens};
 
 /// A gateway that serves.
@@ -91,14 +90,9 @@ impl Gateway {
         [head].into_iter().chain(engines).collect::<Vec<_>>().join("\n")
     }
 
-    /// The table of all ranks: blocks, requests, hit rate, predicted against reported.
-    pub fn table(&self) -> String {
-        table::render(&self.app)
-    }
-
-    /// Shows the table on `screen` until the future is dropped.
-    pub(super) fn keep_table_shown(&self, screen: Screen) -> impl Future<Output = ()> + 'static {
-        table::keep_shown(self.app.clone(), screen)
+    /// A view of all ranks: blocks, requests, hit rate, predicted against reported.
+    pub(super) fn table(&self) -> Table {
+        Table::of(self.app.clone())
     }
 
     /// Ends when every engine answers and every event stream is connected.

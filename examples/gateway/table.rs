@@ -10,28 +10,40 @@ use super::fleet::{Engine, Rank};
 use super::limits::TABLE_EVERY;
 use super::screen::Screen;
 
-/// Shows the table until the task is aborted: always on a terminal, once in a while and only when something has changed
-/// where the output goes elsewhere.
-pub(super) async fn keep_shown(app: Arc<App>, screen: Screen) {
-    let (drawn, printed) = TABLE_EVERY;
-    let mut last = String::new();
-    loop {
-        sleep(if screen.is_live() { drawn } else { printed }).await;
-        let table = render(&app);
-        if table != last {
-            screen.show(&table);
-            last = table;
-        }
-    }
+/// The table of one gateway.
+#[derive(Clone)]
+pub(super) struct Table {
+    app: Arc<App>,
 }
 
-/// The table as text.
-pub(super) fn render(app: &App) -> String {
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    for engine in app.fleet.engines() {
-        rows.extend(engine.ranks().iter().map(|rank| row(app, engine, rank)));
+impl Table {
+    pub(super) fn of(app: Arc<App>) -> Self {
+        Self { app }
     }
-    layout(&rows)
+
+    /// Shows the table until the task is aborted: always on a terminal, once in a while and only when something has
+    /// changed where the output goes elsewhere.
+    pub(super) async fn keep_shown(self, screen: Screen) {
+        let (drawn, printed) = TABLE_EVERY;
+        let mut last = String::new();
+        loop {
+            sleep(if screen.is_live() { drawn } else { printed }).await;
+            let table = self.render();
+            if table != last {
+                screen.show(&table);
+                last = table;
+            }
+        }
+    }
+
+    /// The table as text.
+    pub(super) fn render(&self) -> String {
+        let mut rows = vec![HEAD.map(str::to_owned)];
+        for engine in self.app.fleet.engines() {
+            rows.extend(engine.ranks().iter().map(|rank| row(&self.app, engine, rank)));
+        }
+        layout(&rows)
+    }
 }
 
 fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
