@@ -2,7 +2,7 @@
 
 use kv_examples::mock_engine::{MockConfig, MockFleet, ReplayLayout};
 
-use crate::site::{Site, client, completion, eventually, fast, prompt, settings};
+use crate::site::{Site, client, completion, eventually, fast, free_ports, prompt, settings};
 
 /// Sends `prompt` to the fleet's only engine past any gateway.
 async fn complete_directly(fleet: &MockFleet, prompt: &[u32]) {
@@ -86,5 +86,32 @@ async fn a_publisher_that_starts_again_starts_the_stream_again() {
     eventually("the restart is seen", || async { site.ranks().await[0]["batches"]["restarts"] == 1 }).await;
     eventually("the new stream is taken in", || async { site.indexed().await == [4] }).await;
     eventually("its sequence is reported", || async { site.ranks().await[0]["sequence"] == 0 }).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_engine_in_its_place_is_not_taken_for_a_gap() {
+    let first_port = free_ports(3);
+    let config = || MockConfig { engines: 1, http_port: first_port, events_port: first_port + 1, ..fast() };
+    let fleet = MockFleet::start(config()).await.unwrap();
+    let settings = settings(&[&fleet]);
+    let site = Site::in_front_of(fleet, settings).await;
+    for family in 0..2 {
+        site.complete(&prompt(family, 64)).await;
+    }
+    let Site { fleet, gateway, client } = site;
+    fleet.shutdown().await;
+    // Long enough for the pauses between attempts to grow, so that the new engine's count passes the old one's unseen.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let fleet = MockFleet::start(config()).await.unwrap();
+    for family in 10..15 {
+        complete_directly(&fleet, &prompt(family, 64)).await;
+    }
+    tokio::time::timeout(std::time::Duration::from_secs(10), gateway.all_ready()).await.expect("it is back");
+    let site = Site { fleet, gateway, client };
+    site.settled().await;
+    assert_eq!(site.indexed().await, [20]);
+    let answer = site.complete(&[prompt(1, 64), vec![5; 20]].concat()).await;
+    assert_eq!((answer.predicted, answer.cached), (Some(0), Some(0)), "nothing of the old engine is believed");
     site.stop().await;
 }
