@@ -64,13 +64,13 @@ impl Gateway {
         let listener = TcpListener::bind(&settings.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let (closing, cut, mut watching) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
-        let proxy = Proxy::new(settings.max_wait, cut.clone());
-        let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.client().clone())?;
+        let proxy = Proxy::new(settings.max_wait, settings.api_key.as_ref(), cut.clone());
+        let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.questions().clone())?;
         let index = match settings.kv_index {
             IndexKind::Reference => ReferenceIndex::new(),
         };
         let fleet = Fleet::new(&settings.engines);
-        fleet.watch(&index, proxy.client(), &mut watching).await?;
+        fleet.watch(&index, proxy.questions(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
         let serving = tokio::spawn(serve(listener, app.clone(), closing.clone()));
         Ok(Self { app, address, closing, cut, serving, watching })

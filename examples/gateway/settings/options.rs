@@ -62,6 +62,12 @@ pub struct Options {
     #[arg(long, value_name = "FILE", requires = "tokenizer")]
     pub chat_template: Option<PathBuf>,
 
+    /// Environment variable with the API key for the gateway's own questions to engines (models, tokens)
+    ///
+    /// Requests go to engines with the key that their client sent.
+    #[arg(long, value_name = "VARIABLE")]
+    pub api_key_env: Option<String>,
+
     /// Longest request body; longer ones get 413 [default: 33554432]
     #[arg(long, value_name = "BYTES")]
     pub body_limit: Option<usize>,
