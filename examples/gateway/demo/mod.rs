@@ -43,7 +43,7 @@ Ctrl-C ends it."
 /// Engines of the demonstration.
 const ENGINES: usize = 4;
 /// Blocks of each engine's cache: with 16 tokens each, less than what the demonstration's conversations fill, so that it evicts.
-const KV_BLOCKS: usize = 3000;
+const KV_BLOCKS: usize = 800;
 /// A prompt of more than one block.
 const WORDS: &str =
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen";

@@ -27,6 +27,7 @@ pub struct Options {
     ///   events=tcp://HOST:PORT   where it publishes KV-cache events (without: routed to by load alone)
     ///   replay=tcp://HOST:PORT   where it answers for events that were missed
     ///   ranks=N                  its data-parallel ranks; rank n publishes at the ports plus n
+    ///   bind                     its publisher connects to events=, where the gateway listens
     ///   name=NAME                its name in headers, metrics and the table [default: HOST:PORT of URL]
     ///   topic=PREFIX             the start of the topics to subscribe to
     ///   block-size=TOKENS        the size of a block, for wires that do not tell
@@ -60,6 +61,12 @@ pub struct Options {
     /// A Jinja chat template, where it is not the one beside the tokenizer
     #[arg(long, value_name = "FILE", requires = "tokenizer")]
     pub chat_template: Option<PathBuf>,
+
+    /// Environment variable with the API key for the gateway's own questions to engines (models, tokens)
+    ///
+    /// Requests go to engines with the key that their client sent.
+    #[arg(long, value_name = "VARIABLE")]
+    pub api_key_env: Option<String>,
 
     /// Longest request body; longer ones get 413 [default: 33554432]
     #[arg(long, value_name = "BYTES")]
