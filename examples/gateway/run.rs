@@ -44,7 +44,7 @@ pub async fn run(options: &Options) -> Result<(), RunError> {
     screen.start_log();
     let mut signals = Signals::new()?;
     let mut settings = Settings::resolve(options)?;
-    let engines = if settings.engines.is_empty() { Some(demo::start_engines().await?) } else { None };
+    let engines = if settings.engines.is_empty() { Some(demo::start_engines(options).await?) } else { None };
     if let Some(engines) = &engines {
         settings.engines = demo::specs(engines)?;
     }

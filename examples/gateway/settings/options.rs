@@ -80,6 +80,18 @@ pub struct Options {
     #[arg(long)]
     pub log_decisions: bool,
 
+    /// How many mock engines to start
+    #[arg(long, value_name = "COUNT", default_value_t = 4, conflicts_with_all = ["engines", "config"])]
+    pub mock_engines: usize,
+
+    /// How many blocks of 16 tokens each mock engine's cache holds; by default less than the demonstration fills
+    #[arg(long, value_name = "BLOCKS", default_value_t = 800, conflicts_with_all = ["engines", "config"])]
+    pub mock_blocks: usize,
+
+    /// Simulated time over real time in the mock engines: 10 makes each ten times as fast
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, conflicts_with_all = ["engines", "config"])]
+    pub mock_speed: f64,
+
     /// How many requests the demonstration sends
     #[arg(long, value_name = "COUNT", default_value_t = 400, conflicts_with_all = ["engines", "config"])]
     pub demo_requests: usize,
@@ -93,6 +105,8 @@ const EXAMPLES: &str = "\
 Examples:
   gateway
       four mock engines and a demonstration
+  gateway --mock-engines 8 --mock-blocks 32768 --mock-speed 10 --no-demo-load
+      a fleet for `replay --speedup 10`
   gateway --engine http://127.0.0.1:8000,events=tcp://127.0.0.1:5557,replay=tcp://127.0.0.1:5657 \\
           --engine http://127.0.0.1:8001,events=tcp://127.0.0.1:5757,replay=tcp://127.0.0.1:5857
       two vLLM servers, each started with
