@@ -25,7 +25,8 @@ pub struct StreamOptions {
     pub served: Tiers,
     /// What a repeated store means.
     pub copies: CopyRule,
-    /// Score what is held on the device apart, in a view of its own for each group.
+    /// Score what is held on the device apart, in a view of its own for each group. A copy on the device that is announced
+    /// by name alone cannot enter it; such copies count under [`Loss::Placeholder`]. No known release sends them.
     pub device_views: bool,
     /// Tokens in a block; learned from the first store where it is absent.
     pub block_tokens: Option<NonZeroU32>,
@@ -230,11 +231,14 @@ impl<W: Worker> Stream<W> {
     }
 
     fn announce(&mut self, group: GroupId, tier: Tier, names: &[BlockName]) {
+        let device = self.views.get(usize::from(group.0)).and_then(|views| views.1).filter(|_| tier == Tier::Device);
         for &name in names {
-            if self.holds(group, name) {
+            let held = self.holds(group, name);
+            if held {
                 self.copies.add(group, tier, name, true);
                 self.counts.announced += 1;
-            } else {
+            }
+            if !held || device.is_some_and(|device| !self.worker.holds(device, name)) {
                 self.counts.losses.add(Loss::Placeholder);
             }
         }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use kv_index::{BlockName, Namespace};
 
+use crate::sparse;
+
 /// An owned [`Namespace`]. The base namespace is never stored, so absent means base.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OwnedNamespace {
@@ -60,7 +62,7 @@ impl Namespaces {
     /// Forgets a block that is no longer held.
     pub fn forget(&mut self, name: BlockName) {
         if !self.of.is_empty() {
-            self.of.remove(&name);
+            sparse::remove(&mut self.of, &name);
         }
     }
 

@@ -202,16 +202,16 @@ impl Normalizer {
         }
         let group = self.groups.group_of(store).ok_or(Loss::UnscoredGroup)?;
         let scheme = self.scheme.ok_or(Loss::UnalignedBlocks)?;
-        let mut partial = false;
-        let span = Span::read(store, scheme, namespaces.of(store), &mut partial)
+        let mut span = Span::read(store, scheme, namespaces.of(store))
             .inspect_err(|_| self.misfits += u64::from(is_misfit(store, scheme)))?;
-        if partial {
+        if span.partial {
             losses.add(Loss::UnalignedBlocks);
         }
         self.misfits += u64::from(store.block_size != self.groups.group(group).block_tokens.get());
         if refers_to_itself(&span) {
             return Err(Loss::SelfReferencingHashes);
         }
+        namespaces.share(&mut span);
         namespaces.note(&span);
         Ok(Draft::Store { group, tier, span })
     }
@@ -248,6 +248,15 @@ impl InBatch<'_> {
         match self.noted.get(&name) {
             Some(noted) => noted.as_ref(),
             None => self.held.and_then(|held| held.of(name)),
+        }
+    }
+
+    /// A chain of stores in one namespace keeps one copy of its names.
+    fn share(&self, span: &mut Span) {
+        if let (Some(parent), Some(own)) = (span.parent.and_then(|name| self.parent(name)), &mut span.namespace)
+            && **own == **parent
+        {
+            *own = Arc::clone(parent);
         }
     }
 

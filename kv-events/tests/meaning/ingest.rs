@@ -69,6 +69,21 @@ fn a_prompt_half_on_the_device_and_half_on_the_host_is_held_whole() {
 }
 
 #[test]
+fn a_device_copy_known_by_name_only_is_counted_and_not_scored_on_the_device() {
+    let mut rank = Rank::new(StreamOptions { device_views: true, ..StreamOptions::default() });
+    let on_host = |names: &[u64], tokens| Stored { medium: Some("CPU".into()), ..store(names, None, tokens) };
+    rank.apply([on_host(&[1], tokens(1, 1)).into(), store(&[2], None, tokens(2, 1)).into()]);
+    rank.apply([Stored { medium: Some("GPU".into()), ..host_placeholder(&[1, 2]) }.into()]);
+    assert_eq!((rank.stream.counts().announced, rank.stream.counts().losses.count(Loss::Placeholder)), (2, 1));
+    rank.apply([Removed { medium: Some("CPU".into()), ..removal(&[1]) }.into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 1, "the copy on the device is left");
+    rank.apply([removal(&[1]).into(), removal(&[2]).into()]);
+    assert_eq!((rank.reused(&tokens(1, 1)), rank.reused(&tokens(2, 1))), (0, 1));
+    let device = rank.stream.profile().groups[0].device.unwrap();
+    assert_eq!(rank.index.digest(rank.stream.worker(), device).count, 1, "the second copy of block 2");
+}
+
+#[test]
 fn a_name_that_moves_starts_with_one_copy() {
     let mut rank = Rank::default();
     rank.apply([store(&[1], None, tokens(1, 1)).into(), store(&[1], None, tokens(1, 1)).into()]);

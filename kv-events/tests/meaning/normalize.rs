@@ -1,6 +1,7 @@
 //! The order of the tests, the reasons for losses, and what becomes of a store.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use kv_events::namespace::Namespaces;
 use kv_events::normalize::{Change, Normalized, Normalizer};
@@ -204,6 +205,14 @@ fn bigrams_are_hashed_in_the_windows_that_a_request_is_hashed_in() {
 }
 
 #[test]
+fn pairs_that_do_not_overlap_are_no_windows() {
+    let mut rank = Rank::default();
+    let pairs = Tokens::Bigrams(vec![[1, 2], [2, 3], [9, 4], [4, 5]]);
+    rank.apply([Stored { tokens: pairs, kind: None, group: None, ..store(&[1], None, vec![]) }.into()]);
+    assert_eq!((rank.reused(&[1, 2, 9, 4, 5]), rank.stream.counts().losses.count(Loss::UnalignedBlocks)), (0, 1));
+}
+
+#[test]
 fn lookahead_tokens_are_part_of_a_blocks_content() {
     let lookahead = Some(vec![vec![5], vec![9]]);
     let mut rank = Rank::default();
@@ -236,6 +245,20 @@ fn salt_and_lora_pass_from_parent_to_child_and_not_beyond_a_clear() {
     assert_eq!(rank.predict_in(Namespace { salt: None, ..salted }, &prompt).blocks, 0);
     rank.apply([Event::Cleared(Cleared::default()), store(&[1], None, prompt[..4].to_vec()).into(), child(2, 1, 1).into()]);
     assert_eq!((rank.predict_in(salted, &prompt).blocks, rank.reused(&prompt)), (0, 2));
+}
+
+#[test]
+fn a_chain_in_one_namespace_keeps_it_once() {
+    let salted = |name, parent, salt: Option<&str>| Stored {
+        cache_salt: salt.map(Into::into),
+        ..store(&[name], parent, tokens(u32::try_from(name).unwrap(), 1))
+    };
+    let said_again = salted(3, Some(2), Some("a"));
+    let changes = normalize([salted(1, None, Some("a")).into(), salted(2, Some(1), None).into(), said_again.into()]).changes;
+    let shared =
+        changes.iter().filter_map(|change| if let Change::Store { namespace, .. } = change { namespace.as_ref() } else { None });
+    assert_eq!(shared.clone().count(), 3);
+    assert!(shared.clone().skip(1).all(|namespace| Arc::ptr_eq(namespace, shared.clone().next().unwrap())));
 }
 
 #[test]
