@@ -1,7 +1,7 @@
 //! `capture check`: a recording through decode, admission, normalization, copies and index, and what that predicts beside what
 //! the engine reported.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kv_events::{Caveat, Dialect, Event, Loss, Losses, StreamOptions};
@@ -114,7 +114,7 @@ impl Report {
             let profile = rank.stream.profile();
             self.dialect = self.dialect.or(profile.dialect.map(Dialect::as_str));
             caveats.extend(profile.caveats.iter().map(|caveat| caveat.as_str()));
-            self.missed_batches += rank.cursor.missed();
+            self.missed_batches = self.missed_batches.saturating_add(rank.cursor.missed());
         }
         self.caveats = caveats.into_iter().collect();
     }
@@ -147,12 +147,22 @@ fn requests(recording: &Recording, replayer: &mut Replayer) -> Vec<Row> {
         .collect()
 }
 
-/// Before the recorder came, the engine had published already: a router replays that first.
+/// Before the recorder came, the engine had published already: a router replays that first, for each rank up to its first live
+/// message.
 fn prime(all: &[Message], live: &[Message], replayer: &mut Replayer) {
-    let first = live.first().and_then(decode).map_or(0, |(sequence, _)| sequence);
-    let earlier =
-        |message: &&Message| message.kind != MessageKind::Live && decode(message).is_some_and(|(sequence, _)| sequence < first);
-    all.iter().filter(earlier).for_each(|message| replayer.apply(message));
+    let mut first: BTreeMap<u16, u64> = BTreeMap::new();
+    for (message, (sequence, _)) in live.iter().filter_map(|message| Some((message, decode(message)?))) {
+        first.entry(message.port).or_insert(sequence);
+    }
+    let is_earlier = |message: &Message, replayer: &Replayer| {
+        let first = replayer.live_port(message).and_then(|port| first.get(&port));
+        first.zip(decode(message)).is_some_and(|(first, (sequence, _))| sequence < *first)
+    };
+    for message in all.iter().filter(|message| message.kind != MessageKind::Live) {
+        if is_earlier(message, replayer) {
+            replayer.apply(message);
+        }
+    }
 }
 
 /// The names of adapters that the stream announced. Older recordings show a request's adapter in its name only.

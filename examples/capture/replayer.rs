@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kv_events::wire::{decode_batch, frame, trtllm};
 use kv_events::{Batch, Cursor, Event, Losses, Prediction, Predictor, Stream, StreamOptions, Verdict};
-use kv_index::{ContentHash, Index, Namespace, ReferenceIndex, ReferenceWorker, WorkersExhausted};
+use kv_index::{ContentHash, Index, Namespace, ReferenceIndex, ReferenceWorker, Scheme, WorkersExhausted};
 
 use super::file::{Message, MessageKind};
 
@@ -132,26 +132,28 @@ impl Replayer {
 
     /// The rank that a message belongs to: the replay sockets' ports are as far apart as the live ones.
     fn rank_of(&mut self, message: &Message) -> Option<&mut Rank> {
-        let first = *self.ranks.keys().next()?;
-        let port = match message.kind {
-            MessageKind::Live => message.port,
-            _ => first + message.port.checked_sub(self.replay_base)?,
-        };
+        let port = self.live_port(message)?;
         self.ranks.get_mut(&port)
+    }
+
+    /// The port of the live messages of the rank that a message belongs to.
+    pub fn live_port(&self, message: &Message) -> Option<u16> {
+        match message.kind {
+            MessageKind::Live => Some(message.port),
+            _ => self.ranks.keys().next()?.checked_add(message.port.checked_sub(self.replay_base)?),
+        }
     }
 
     /// What the rank behind `port` would reuse of a prompt.
     pub fn predict(&mut self, port: u16, namespace: Namespace<'_>, prompt: &[u32]) -> Prediction {
-        let stream = &self.ranks[&port].stream;
-        let Some(scheme) = stream.profile().scheme else { return Prediction::default() };
+        let Some((stream, scheme)) = self.ranks.get(&port).and_then(Rank::with_scheme) else { return Prediction::default() };
         scheme.hash_prompt(namespace, prompt, &mut self.hashes);
         self.predictor.predict(&self.index, stream.worker(), stream.profile(), &self.hashes, prompt.len())
     }
 
     /// How many tokens of a prompt are held from its start, the last token included.
     pub fn held_tokens(&mut self, port: u16, namespace: Namespace<'_>, prompt: &[u32]) -> u64 {
-        let stream = &self.ranks[&port].stream;
-        let Some(scheme) = stream.profile().scheme else { return 0 };
+        let Some((stream, scheme)) = self.ranks.get(&port).and_then(Rank::with_scheme) else { return 0 };
         scheme.hash_prompt(namespace, prompt, &mut self.hashes);
         let blocks = self.index.depth(stream.worker(), kv_index::View::MAIN, &self.hashes);
         u64::from(blocks) * u64::from(scheme.block_tokens.get())
@@ -162,6 +164,11 @@ impl Rank {
     /// Whether the engine published before the first batch that the recording holds.
     pub fn joined_late(&self) -> bool {
         self.cursor.unknown_before() > 0 || (self.cursor.last().is_none() && self.first_sequence > 0)
+    }
+
+    /// The stream, once it has shown how to cut a prompt.
+    fn with_scheme(&self) -> Option<(&Stream<ReferenceWorker>, Scheme)> {
+        Some((&self.stream, self.stream.profile().scheme?))
     }
 
     fn admit(&mut self, kind: MessageKind, sequence: u64, batch: &Batch) -> bool {
@@ -177,7 +184,7 @@ impl Rank {
         let verdict = match admit() {
             Verdict::Replay { .. } => admit(),
             Verdict::Restart => {
-                self.stream.clear();
+                self.stream.restart();
                 admit()
             }
             verdict => verdict,

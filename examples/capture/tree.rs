@@ -15,7 +15,7 @@ use super::replayer::{Replayer, decode};
 /// from the store that an insert causes.
 pub fn rows(recording: &Recording, replayer: &mut Replayer) -> Vec<Row> {
     let mut live = recording.messages.iter().filter(|message| message.kind == MessageKind::Live);
-    let port = recording.messages.first().map_or(0, |message| message.port);
+    let port = live.clone().next().map_or(0, |message| message.port);
     let mut known: HashMap<TreeNamespace, OwnedNamespace> = HashMap::new();
     let mut rows = Vec::new();
     for (number, op) in recording.tree.iter().enumerate() {

@@ -30,7 +30,10 @@ mod settings;
 mod table;
 mod tokens;
 
+pub use self::fleet::WatchError;
 pub use self::run::{RunError, run};
 pub use self::server::{Gateway, StartError};
-pub use self::settings::{EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError};
+pub use self::settings::{
+    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError,
+};
 pub use self::tokens::TokenFilesError;

@@ -7,13 +7,13 @@
 //! |---|---|
 //! | first | applied; what came before it is missed, unless it is number 0 |
 //! | last + 1 | applied |
-//! | already replayed | stale |
+//! | came by replay, and not by this socket yet | stale |
 //! | beyond last + 1 | replay from last + 1 once; then what is still missing is missed |
 //! | at or below the last live one | a restart if the batch clears, is the first of a connection, is number 0 or 1, or lies 1,024 below; else stale |
 //!
 //! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and
-//! then admits the same batch again; after [`Verdict::Restart`] it clears the stream, replays from 0 if it can, and admits
-//! the same batch again.
+//! then admits the same batch again; after [`Verdict::Restart`] it restarts the stream ([`Stream::restart`](crate::Stream::restart)),
+//! replays from 0 if it can, and admits the same batch again.
 
 use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
 
@@ -21,7 +21,8 @@ use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     last: Option<u64>,
-    /// The highest sequence seen on the live socket itself.
+    /// The highest sequence seen on the live socket itself. Kept over replays and reconnections: one publisher sends no
+    /// sequence twice, so a batch at or below it is never the echo of a replay.
     live_last: Option<u64>,
     /// The highest sequence that came by replay and not yet by the live socket.
     replayed_to: Option<u64>,
@@ -52,7 +53,7 @@ pub enum Verdict {
         /// So many that what is held is worth nothing: clear the stream first.
         clear: bool,
     },
-    /// The publisher started again. Clear the stream, replay from 0 if there is a replay socket, then admit it again.
+    /// The publisher started again. Restart the stream, replay from 0 if there is a replay socket, then admit it again.
     Restart,
 }
 
@@ -69,7 +70,7 @@ impl Cursor {
 
     /// Where a replay should start: after what was applied.
     pub fn next(&self) -> u64 {
-        self.last.map_or(0, |last| last + 1)
+        self.last.map_or(0, |last| last.saturating_add(1))
     }
 
     /// Batches that are known to be missing since the stream last started from nothing. Above 0, the index may be wrong.
@@ -77,8 +78,9 @@ impl Cursor {
         self.unknown_before + self.lost
     }
 
-    /// The part of [`missed`](Self::missed) that was published before the first batch that came: it hides blocks from the
-    /// index, and never leaves it one that is gone.
+    /// The part of [`missed`](Self::missed) that was published before what the index holds now: before the first batch that
+    /// came, or before a gap so long that the stream was cleared. It hides blocks from the index, and never leaves it one
+    /// that is gone.
     pub fn unknown_before(&self) -> u64 {
         self.unknown_before
     }
@@ -86,12 +88,15 @@ impl Cursor {
     /// The live socket connected again: its next batch may be another publisher's.
     pub fn reconnected(&mut self) {
         self.fresh = true;
-        self.live_last = None;
     }
 
     /// Judges a batch of the live socket. `clears`: it holds a clear of the whole rank.
     pub fn admit_live(&mut self, sequence: u64, clears: bool) -> Verdict {
-        let Some(last) = self.last else { return self.first(sequence, clears) };
+        let Some(last) = self.last else {
+            self.fresh = false;
+            self.live_last = Some(sequence);
+            return self.take(sequence, sequence, clears);
+        };
         let seen_live = self.live_last.is_some_and(|live| sequence <= live);
         if !seen_live && self.replayed_to.is_some_and(|high| sequence <= high) {
             self.live_last = Some(sequence);
@@ -113,7 +118,7 @@ impl Cursor {
     /// Judges a batch of the replay socket.
     pub fn admit_replayed(&mut self, sequence: u64, clears: bool) -> Verdict {
         let verdict = match self.last {
-            None => self.first(sequence, clears),
+            None => self.take(sequence, sequence, clears),
             Some(last) if sequence <= last => return Verdict::Stale,
             // A hole in the middle of a replay: asking again would not fill it.
             Some(last) => {
@@ -121,15 +126,8 @@ impl Cursor {
                 self.ahead(sequence, last, clears)
             }
         };
-        self.live_last = None;
         self.replayed_to = Some(sequence);
         verdict
-    }
-
-    fn first(&mut self, sequence: u64, clears: bool) -> Verdict {
-        self.fresh = false;
-        self.live_last = Some(sequence);
-        self.take(sequence, sequence, clears)
     }
 
     fn ahead(&mut self, sequence: u64, last: u64, clears: bool) -> Verdict {
@@ -143,7 +141,7 @@ impl Cursor {
 
     fn behind(&mut self, sequence: u64, last: u64, clears: bool, fresh: bool) -> Verdict {
         let below = sequence < last;
-        let restarted = clears || (below && (fresh || sequence <= 1)) || sequence + RESTART_DISTANCE <= last;
+        let restarted = clears || (below && (fresh || sequence <= 1)) || last - sequence >= RESTART_DISTANCE;
         if restarted {
             *self = Self::default();
             return Verdict::Restart;
@@ -152,21 +150,19 @@ impl Cursor {
         Verdict::Stale
     }
 
-    /// Moves to `sequence`, before which `missing` batches never came. A clear makes up for all that was missed.
+    /// Moves to `sequence`, before which `missing` batches never came. A clear makes up for all that was missed; a stream that
+    /// is thrown away for what it missed starts from nothing, as one that joined late does.
     fn take(&mut self, sequence: u64, missing: u64, clears: bool) -> Verdict {
         let first = self.last.is_none();
+        let clear = missing > GAP_KEPT_MAX;
         self.last = Some(sequence);
         self.asked = false;
-        if clears {
-            (self.unknown_before, self.lost) = (0, 0);
-        } else {
-            *(if first { &mut self.unknown_before } else { &mut self.lost }) += missing;
-        }
-        match missing {
-            0 => Verdict::Apply,
-            _ if first || clears => Verdict::Apply,
-            missed => Verdict::ApplyAfterLoss { missed, clear: missed > GAP_KEPT_MAX },
-        }
+        (self.unknown_before, self.lost) = match (clears, first || clear) {
+            (true, _) => (0, 0),
+            (false, true) => (self.missed() + missing, 0),
+            (false, false) => (self.unknown_before, self.lost + missing),
+        };
+        if missing == 0 || first || clears { Verdict::Apply } else { Verdict::ApplyAfterLoss { missed: missing, clear } }
     }
 }
 
@@ -196,6 +192,11 @@ mod tests {
         let mut cursor = at(5);
         cursor.admit_live(1031, false);
         assert_eq!(cursor.admit_live(1031, false), Verdict::ApplyAfterLoss { missed: 1025, clear: true });
+        assert_eq!((cursor.missed(), cursor.unknown_before()), (1025, 1025), "what is held now is all true");
+        let mut cursor = at(5);
+        cursor.admit_live(1030, false);
+        assert_eq!(cursor.admit_live(1030, false), Verdict::ApplyAfterLoss { missed: 1024, clear: false });
+        assert_eq!((cursor.missed(), cursor.unknown_before()), (1024, 0));
     }
 
     #[test]
@@ -267,5 +268,35 @@ mod tests {
         (6..=10).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
         assert_eq!(cursor.admit_live(8, false), Verdict::Stale);
         assert_eq!(cursor.admit_live(0, false), Verdict::Restart);
+    }
+
+    #[test]
+    fn a_restart_between_a_replay_and_the_next_live_batch_is_seen() {
+        let replayed = |mut cursor: Cursor| {
+            (6..=10).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
+            cursor
+        };
+        assert_eq!(replayed(at(5)).admit_live(0, false), Verdict::Restart, "0 came live before");
+        let mut cursor = at(5);
+        cursor.reconnected();
+        assert_eq!(replayed(cursor.clone()).admit_live(3, false), Verdict::Restart, "and so did 3");
+        assert_eq!(replayed(cursor).admit_live(6, false), Verdict::Stale, "6 came by replay only");
+    }
+
+    #[test]
+    fn the_highest_sequences_are_ordinary() {
+        let mut cursor = Cursor::new();
+        assert_eq!(cursor.admit_live(u64::MAX - 1, false), Verdict::Apply);
+        assert_eq!(cursor.admit_live(u64::MAX - 2, false), Verdict::Stale);
+        assert_eq!(cursor.admit_live(u64::MAX, false), Verdict::Apply);
+        assert_eq!((cursor.next(), cursor.missed()), (u64::MAX, u64::MAX - 1));
+        assert_eq!(cursor.admit_live(u64::MAX - 1024, false), Verdict::Restart);
+    }
+
+    #[test]
+    fn a_first_connection_is_not_fresh_for_ever() {
+        let mut cursor = Cursor::new();
+        cursor.reconnected();
+        assert_eq!([7, 6].map(|sequence| cursor.admit_live(sequence, false)), [Verdict::Apply, Verdict::Stale]);
     }
 }

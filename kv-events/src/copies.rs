@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use kv_index::BlockName;
 
 use crate::normalize::GroupId;
+use crate::sparse;
 use crate::tier::Tier;
 
 /// What a repeated store of one block on one tier means.
@@ -82,7 +83,7 @@ impl Copies {
 
     /// The block went whatever its copies, as a name does that was stored at another place.
     pub fn forget(&mut self, group: GroupId, name: BlockName) {
-        self.counts.remove(&(group, name));
+        sparse::remove(&mut self.counts, &(group, name));
     }
 
     /// Everything went.
@@ -111,7 +112,7 @@ impl Copies {
 
     fn set(&mut self, group: GroupId, name: BlockName, count: Count) {
         if count == ONE_ON_DEVICE || count == Count::default() {
-            self.counts.remove(&(group, name));
+            sparse::remove(&mut self.counts, &(group, name));
         } else {
             self.counts.insert((group, name), count);
         }

@@ -37,10 +37,16 @@ pub enum Caveat {
     SaltNotShown,
     /// The release has no field for the name of a LoRA or of another namespace, or has shown none yet and may have none.
     NamespaceNotShown,
-    /// Several cache groups, and no word of what each keeps.
+    /// Several cache groups, and no word of what each keeps; or a word that is not known here.
     GroupsWithoutKinds,
-    /// Stores of another block size, or of other windows, than the stream's first: they could not be placed.
+    /// Stores of another block size, or of other windows, than the first of the stream or of their group: they could not be
+    /// placed, or the blocks between their names count as not held.
     MixedSchemes,
+    /// An EAGLE drafter over a hybrid model: which groups it looks ahead in is not announced, and vLLM drops a block in those only.
+    DraftGroupsNotShown,
+    /// SGLang's stores tell which component's cache (a sliding window's, a recurrent state's) they fill; all count as full
+    /// attention here, and the engine may reuse less.
+    ComponentsNotScored,
 }
 
 /// What a caveat puts in doubt.
@@ -74,6 +80,8 @@ impl Caveat {
             Self::NamespaceNotShown => "namespace_not_shown",
             Self::GroupsWithoutKinds => "groups_without_kinds",
             Self::MixedSchemes => "mixed_schemes",
+            Self::DraftGroupsNotShown => "draft_groups_not_shown",
+            Self::ComponentsNotScored => "components_not_scored",
         }
     }
 }
@@ -111,6 +119,8 @@ pub(crate) struct Evidence {
     chain: Option<Chain>,
     salt_shown: bool,
     lora_shown: bool,
+    /// A store named a component other than full attention.
+    components_shown: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +137,7 @@ impl Evidence {
         let Event::Stored(store) = event else { return };
         self.salt_shown |= store.cache_salt.is_some();
         self.lora_shown |= store.lora_name.is_some();
+        self.components_shown |= store.components.iter().any(|component| component != "full");
         if self.dialect.is_none() && !store.tokens.is_empty() {
             self.layout = store.layout;
             self.dialect = self.recognise(store);
@@ -210,6 +221,9 @@ impl Evidence {
         if !self.lora_shown {
             caveats.insert(Caveat::NamespaceNotShown);
         }
+        if self.components_shown {
+            caveats.insert(Caveat::ComponentsNotScored);
+        }
         caveats
     }
 }
@@ -265,5 +279,34 @@ mod tests {
         assert_eq!(seen(store(Layout::Array(8), 77)), (Some(Dialect::Vllm), vec![Caveat::SaltNotShown]));
         assert_eq!(seen(store(Layout::Array(12), 77)), (Some(Dialect::Vllm), vec![]));
         assert_eq!(seen(store(Layout::Array(5), 77)).0, Some(Dialect::TokenSpeed));
+    }
+
+    #[test]
+    fn components_that_are_not_scored_are_labelled() {
+        let with = |components: &[&str]| Stored {
+            components: components.iter().map(|&component| component.into()).collect(),
+            ..store(Layout::Array(8), chained())
+        };
+        let caveats = vec![Caveat::SaltNotShown, Caveat::NamespaceNotShown];
+        assert_eq!(seen(with(&["full"])), (Some(Dialect::Sglang), caveats.clone()));
+        assert_eq!(seen(with(&["full", "swa"])).1, [caveats, vec![Caveat::ComponentsNotScored]].concat());
+    }
+
+    #[test]
+    fn every_caveat_has_a_scope_and_a_name_of_its_own() {
+        use Caveat::*;
+        let all = [
+            NotRecognised,
+            PositionFreeNames,
+            ForgetsOnSplit,
+            SaltNotShown,
+            NamespaceNotShown,
+            GroupsWithoutKinds,
+            MixedSchemes,
+            ComponentsNotScored,
+        ];
+        assert_eq!(all.iter().map(|caveat| caveat.as_str()).collect::<BTreeSet<_>>().len(), all.len());
+        let some = all.map(Caveat::scope).into_iter().filter(|scope| *scope != Scope::Stream).collect::<Vec<_>>();
+        assert_eq!(some, [Scope::Salted, Scope::Namespaced]);
     }
 }

@@ -25,7 +25,8 @@ pub struct StreamOptions {
     pub served: Tiers,
     /// What a repeated store means.
     pub copies: CopyRule,
-    /// Score what is held on the device apart, in a view of its own for each group.
+    /// Score what is held on the device apart, in a view of its own for each group. A copy on the device that is announced
+    /// by name alone cannot enter it; such copies count under [`Loss::Placeholder`]. No known release sends them.
     pub device_views: bool,
     /// Tokens in a block; learned from the first store where it is absent.
     pub block_tokens: Option<NonZeroU32>,
@@ -45,6 +46,8 @@ pub struct Stream<W> {
     orphans: Orphans,
     /// By [`GroupId`].
     views: Vec<(View, Option<View>)>,
+    /// Views of groups that a former life of the engine had.
+    spare: Vec<View>,
     counts: Counts,
     profile: Arc<Profile>,
     stored: Vec<Stored>,
@@ -99,12 +102,9 @@ impl<W: Worker> Stream<W> {
             namespaces: Namespaces::default(),
             orphans: Orphans::default(),
             views: Vec::new(),
+            spare: Vec::new(),
             counts: Counts::default(),
-            profile: Arc::new(Profile {
-                caveats: [Caveat::NotRecognised].into(),
-                drops_last_block: options.drops_last_block,
-                ..Profile::default()
-            }),
+            profile: Arc::new(Profile::unknown(options.drops_last_block)),
             stored: Vec::new(),
             removed: Vec::new(),
             options,
@@ -122,6 +122,17 @@ impl<W: Worker> Stream<W> {
             self.change(change);
         }
         self.refresh_profile();
+    }
+
+    /// The engine started again: forgets what the rank holds and what was learned of its wire, which the new process may
+    /// speak with another block size, other groups or in another release. The counts go on.
+    pub fn restart(&mut self) {
+        self.clear();
+        self.normalizer = Normalizer::new(self.options.served, self.options.block_tokens);
+        self.evidence = Evidence::default();
+        let opened = self.views.drain(..).flat_map(|(any, device)| [Some(any), device]).flatten();
+        self.spare.extend(opened.filter(|view| *view != View::MAIN));
+        self.profile = Arc::new(Profile::unknown(self.options.drops_last_block));
     }
 
     /// Forgets everything that the rank holds; what was learned of its wire stays.
@@ -220,11 +231,14 @@ impl<W: Worker> Stream<W> {
     }
 
     fn announce(&mut self, group: GroupId, tier: Tier, names: &[BlockName]) {
+        let device = self.views.get(usize::from(group.0)).and_then(|views| views.1).filter(|_| tier == Tier::Device);
         for &name in names {
-            if self.holds(group, name) {
+            let held = self.holds(group, name);
+            if held {
                 self.copies.add(group, tier, name, true);
                 self.counts.announced += 1;
-            } else {
+            }
+            if !held || device.is_some_and(|device| !self.worker.holds(device, name)) {
                 self.counts.losses.add(Loss::Placeholder);
             }
         }
@@ -267,9 +281,13 @@ impl<W: Worker> Stream<W> {
     }
 
     fn open(&mut self, main: bool) -> Result<(View, Option<View>), ViewsExhausted> {
-        let any = if main { View::MAIN } else { self.worker.add_view()? };
-        let device = if self.options.device_views { Some(self.worker.add_view()?) } else { None };
+        let any = if main { View::MAIN } else { self.spare_view()? };
+        let device = if self.options.device_views { Some(self.spare_view()?) } else { None };
         Ok((any, device))
+    }
+
+    fn spare_view(&mut self) -> Result<View, ViewsExhausted> {
+        self.spare.pop().map_or_else(|| self.worker.add_view(), Ok)
     }
 
     fn refresh_profile(&mut self) {
@@ -279,6 +297,10 @@ impl<W: Worker> Stream<W> {
         }
         if self.normalizer.misfits() > 0 {
             caveats.insert(Caveat::MixedSchemes);
+        }
+        let plain = self.normalizer.groups().all(|(id, group)| id.0 == 0 && group.kind.is_main());
+        if self.options.drops_last_block && !plain {
+            caveats.insert(Caveat::DraftGroupsNotShown);
         }
         let views = self.normalizer.groups().zip(&self.views);
         let profile = Profile {

@@ -52,6 +52,7 @@ pub mod namespace;
 pub mod normalize;
 mod orphans;
 pub mod profile;
+mod sparse;
 pub mod tier;
 pub mod wire;
 

@@ -21,8 +21,8 @@ pub const TEXT_BYTES_MAX: usize = 4096;
 /// Most cache groups of one stream: each may take two views (any tier, device), of the index's 32.
 pub const GROUPS_MAX: usize = 16;
 
-/// Most blocks that wait for their parents. A waiting block costs some 24 bytes; a rank that misses more than this has
-/// missed a whole pool, and only a replay or a clear will help it.
+/// Most blocks that wait for their parents. A waiting block costs some 100 bytes, 6 MB in all; a rank that misses more
+/// than this has missed a whole pool, and only a replay or a clear will help it.
 pub const ORPHAN_BLOCKS_MAX: usize = 1 << 16;
 
 /// Most batches that a gap may lose before what the stream holds is thrown away: each batch removes a few blocks of a

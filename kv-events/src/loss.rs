@@ -22,6 +22,8 @@ pub enum Loss {
     UnknownMedium,
     /// A medium that is known but from which nothing is served without recomputation, by the options.
     UnservedTier,
+    /// A store of a cache group whose kind keeps no prefix or is not known here, or of one group more than are scored.
+    UnscoredGroup,
     /// A store that lists no hash, or no token and names no block that this rank holds.
     Placeholder,
     /// Hashes, block size and tokens do not fit together.
@@ -38,7 +40,7 @@ pub enum Loss {
 
 impl Loss {
     /// All reasons, in the order of [`Losses::iter`].
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::UnreadablePayload,
         Self::UnknownType,
         Self::Malformed,
@@ -47,6 +49,7 @@ impl Loss {
         Self::NonLocalLocality,
         Self::UnknownMedium,
         Self::UnservedTier,
+        Self::UnscoredGroup,
         Self::Placeholder,
         Self::UnalignedBlocks,
         Self::SelfReferencingHashes,
@@ -66,6 +69,7 @@ impl Loss {
             Self::NonLocalLocality => "non_local_locality",
             Self::UnknownMedium => "unknown_medium",
             Self::UnservedTier => "unserved_tier",
+            Self::UnscoredGroup => "unscored_group",
             Self::Placeholder => "placeholder",
             Self::UnalignedBlocks => "unaligned_blocks",
             Self::SelfReferencingHashes => "self_referencing_hashes",
@@ -133,7 +137,7 @@ mod tests {
         }
         let names: std::collections::BTreeSet<_> = losses.iter().map(|(loss, _)| loss.as_str()).collect();
         assert_eq!(names.len(), Loss::ALL.len());
-        assert_eq!(losses.count(Loss::Refused), 14);
-        assert_eq!(losses.total(), (1..=14).sum::<u64>());
+        assert_eq!(losses.count(Loss::Refused), 15);
+        assert_eq!(losses.total(), (1..=15).sum::<u64>());
     }
 }

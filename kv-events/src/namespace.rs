@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use kv_index::{BlockName, Namespace};
 
+use crate::sparse;
+
 /// An owned [`Namespace`]. The base namespace is never stored, so absent means base.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OwnedNamespace {
@@ -44,6 +46,11 @@ impl Namespaces {
         self.of.get(&name)
     }
 
+    /// Whether all blocks are in the base namespace.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// Notes the namespace of a block that is held now.
     pub fn note(&mut self, name: BlockName, namespace: Option<&Arc<OwnedNamespace>>) {
         match namespace {
@@ -55,7 +62,7 @@ impl Namespaces {
     /// Forgets a block that is no longer held.
     pub fn forget(&mut self, name: BlockName) {
         if !self.of.is_empty() {
-            self.of.remove(&name);
+            sparse::remove(&mut self.of, &name);
         }
     }
 

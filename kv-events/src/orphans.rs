@@ -3,10 +3,9 @@
 //! A store re-rooted on a guess would credit blocks that nobody holds; a store thrown away would take its whole
 //! continuation with it. While one waits, the stream says so.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use kv_index::{Block, BlockName};
 
 use crate::limits::ORPHAN_BLOCKS_MAX;
@@ -27,22 +26,40 @@ pub(crate) struct PendingStore {
 /// The waiting stores of one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orphans {
-    waiting: VecDeque<PendingStore>,
+    /// By number, in the order in which they came.
+    stores: BTreeMap<u64, PendingStore>,
+    /// The number of the next store.
+    next: u64,
+    /// Blocks of all `stores`.
     blocks: usize,
-    /// How many waiting stores name each parent, so that a store with no child waiting costs one probe.
-    parents: HashMap<BlockName, usize>,
+    /// Each parent that is waited for, with the number of a store that does.
+    by_parent: BTreeSet<(BlockName, u64)>,
+    /// Where each waiting name stands, so that the removal of a block that nobody holds costs one probe: a stream that
+    /// joined late sees thousands of them.
+    by_name: BTreeSet<Standing>,
 }
 
+/// A name of a group on a tier, the number of the store that lists it, and its place in that store.
+type Standing = (GroupId, Tier, BlockName, u64, usize);
+
 impl Orphans {
-    /// Makes `store` wait. Returns how many older stores had to give way.
+    /// Makes `store` wait. Returns how many stores had to give way: the oldest, or this one if it is too long by itself.
     pub(crate) fn wait(&mut self, store: PendingStore) -> u64 {
         let Some(parent) = store.parent else { return 0 };
+        if store.blocks.len() > ORPHAN_BLOCKS_MAX {
+            return 1;
+        }
+        let number = self.next;
+        self.next += 1;
         self.blocks += store.blocks.len();
-        *self.parents.entry(parent).or_default() += 1;
-        self.waiting.push_back(store);
+        self.by_parent.insert((parent, number));
+        self.by_name.extend(standings(number, &store));
+        self.stores.insert(number, store);
         let mut expired = 0;
-        while self.blocks > ORPHAN_BLOCKS_MAX && self.waiting.len() > 1 {
-            self.take_at(0);
+        while self.blocks > ORPHAN_BLOCKS_MAX
+            && let Some((&oldest, _)) = self.stores.first_key_value()
+        {
+            self.take_out(oldest);
             expired += 1;
         }
         expired
@@ -50,24 +67,27 @@ impl Orphans {
 
     /// The stores that waited for `parent`, in the order in which they came.
     pub(crate) fn take(&mut self, parent: BlockName) -> Vec<PendingStore> {
-        let waiting = self.parents.get(&parent).copied().unwrap_or(0);
-        let mut taken = Vec::with_capacity(waiting);
-        let mut at = 0;
-        while taken.len() < waiting {
-            if self.waiting[at].parent == Some(parent) {
-                taken.push(self.take_at(at));
-            } else {
-                at += 1;
-            }
-        }
-        taken
+        let numbers: Vec<u64> = self.by_parent.range((parent, 0)..=(parent, u64::MAX)).map(|waiting| waiting.1).collect();
+        numbers.into_iter().filter_map(|number| self.take_out(number)).collect()
     }
 
-    /// The engine removed a block of a waiting store. Whether there was one.
+    /// The engine removed a block of a waiting store, the oldest if there are several. Whether there was one.
     pub(crate) fn remove(&mut self, group: GroupId, tier: Tier, name: BlockName) -> bool {
-        let stores = self.waiting.iter_mut().filter(|store| (store.group, store.tier) == (group, tier));
-        let found = stores.flat_map(|store| &mut store.blocks).find(|block| block.name == Some(name));
-        found.map(|block| block.name = None).is_some()
+        let all = (group, tier, name, 0, 0)..=(group, tier, name, u64::MAX, usize::MAX);
+        let Some(standing) = self.by_name.range(all).next().copied() else { return false };
+        self.by_name.remove(&standing);
+        let (.., number, at) = standing;
+        if let Some(store) = self.stores.get_mut(&number) {
+            store.blocks[at].name = None;
+            // Steps behind the last named block lead nowhere, and a store that names nothing waits for nothing.
+            let named = store.blocks.iter().rposition(|block| block.name.is_some()).map_or(0, |last| last + 1);
+            self.blocks -= store.blocks.len() - named;
+            store.blocks.truncate(named);
+            if named == 0 {
+                self.take_out(number);
+            }
+        }
+        true
     }
 
     pub(crate) fn clear(&mut self) {
@@ -79,19 +99,22 @@ impl Orphans {
         self.blocks
     }
 
-    fn take_at(&mut self, at: usize) -> PendingStore {
-        let store = self.waiting.remove(at).expect("the caller looked");
+    fn take_out(&mut self, number: u64) -> Option<PendingStore> {
+        let store = self.stores.remove(&number)?;
         self.blocks -= store.blocks.len();
-        if let Some(hashbrown::hash_map::EntryRef::Occupied(mut count)) =
-            store.parent.as_ref().map(|parent| self.parents.entry_ref(parent))
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+        if let Some(parent) = store.parent {
+            self.by_parent.remove(&(parent, number));
         }
-        store
+        for standing in standings(number, &store) {
+            self.by_name.remove(&standing);
+        }
+        Some(store)
     }
+}
+
+fn standings(number: u64, store: &PendingStore) -> impl Iterator<Item = Standing> + '_ {
+    let named = store.blocks.iter().enumerate().filter_map(|(at, block)| Some((at, block.name?)));
+    named.map(move |(at, name)| (store.group, store.tier, name, number, at))
 }
 
 #[cfg(test)]
@@ -123,7 +146,35 @@ mod tests {
         orphans.wait(store(1, &[2, 3]));
         assert!(!orphans.remove(GroupId(0), Tier::Host, BlockName(3)));
         assert!(orphans.remove(GroupId(0), Tier::Device, BlockName(3)));
-        assert_eq!(orphans.take(BlockName(1))[0].blocks[1].name, None);
+        assert_eq!(orphans.blocks(), 1, "the last block is no step to anywhere");
+        assert!(!orphans.remove(GroupId(0), Tier::Device, BlockName(3)), "once");
+        orphans.wait(store(7, &[2, 3]));
+        assert!(orphans.remove(GroupId(0), Tier::Device, BlockName(2)), "the older of two copies");
+        assert!(orphans.take(BlockName(1)).is_empty(), "a store that names nothing any more does not wait");
+        assert!(orphans.remove(GroupId(0), Tier::Device, BlockName(2)));
+        let names: Vec<_> = orphans.take(BlockName(7))[0].blocks.iter().map(|block| block.name).collect();
+        assert_eq!((names, orphans.blocks()), (vec![None, Some(BlockName(3))], 0));
+    }
+
+    #[test]
+    fn what_came_back_is_not_found_by_a_later_removal() {
+        let mut orphans = Orphans::default();
+        orphans.wait(store(1, &[2, 3]));
+        orphans.take(BlockName(1));
+        assert!(!orphans.remove(GroupId(0), Tier::Device, BlockName(2)));
+        orphans.wait(store(1, &[2]));
+        orphans.clear();
+        assert!(!orphans.remove(GroupId(0), Tier::Device, BlockName(2)) && orphans.blocks() == 0);
+    }
+
+    #[test]
+    fn removals_of_unknown_blocks_do_not_search_what_waits() {
+        let mut orphans = Orphans::default();
+        (0..ORPHAN_BLOCKS_MAX as u64).for_each(|name| _ = orphans.wait(store(name + 1, &[name])));
+        // Searched one by one, these would be 4 * 10^9 steps.
+        assert!((0..1 << 16).all(|name| !orphans.remove(GroupId(0), Tier::Device, BlockName(u64::MAX - name))));
+        assert!((0..ORPHAN_BLOCKS_MAX as u64).rev().all(|name| orphans.remove(GroupId(0), Tier::Device, BlockName(name))));
+        assert_eq!(orphans.blocks(), 0);
     }
 
     #[test]
@@ -132,5 +183,8 @@ mod tests {
         let many: Vec<u64> = (0..ORPHAN_BLOCKS_MAX as u64 / 2).collect();
         assert_eq!((orphans.wait(store(1, &many)), orphans.wait(store(2, &many)), orphans.wait(store(3, &many))), (0, 0, 1));
         assert!(orphans.take(BlockName(1)).is_empty() && orphans.take(BlockName(3)).len() == 1);
+        let too_many: Vec<u64> = (0..=ORPHAN_BLOCKS_MAX as u64).collect();
+        assert_eq!(orphans.wait(store(9, &too_many)), 1, "one that is too long by itself takes nobody's place");
+        assert_eq!((orphans.take(BlockName(2)).len(), orphans.take(BlockName(9)).len()), (1, 0));
     }
 }

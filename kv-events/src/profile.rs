@@ -50,6 +50,11 @@ pub struct Predictor {
 }
 
 impl Profile {
+    /// Of a stream that has shown nothing yet.
+    pub(crate) fn unknown(drops_last_block: bool) -> Self {
+        Self { caveats: [Caveat::NotRecognised].into(), drops_last_block, ..Self::default() }
+    }
+
     /// Why a request in `namespace` cannot be predicted exactly on this stream; nothing if it can.
     pub fn caveat_for(&self, namespace: Namespace<'_>) -> Option<Caveat> {
         let concerns = |caveat: &&Caveat| match caveat.scope() {

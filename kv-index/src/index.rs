@@ -51,7 +51,7 @@ pub trait Index: Send + Sync {
     /// The summary of what `worker`'s `view` holds; its `count` is the view's number of blocks.
     fn digest(&self, worker: WorkerId, view: View) -> Digest;
 
-    /// Calls `visit` for everything that `worker` holds, in no order.
+    /// Calls `visit` for everything that `worker` holds, in no order. `visit` may use the index, and workers of it.
     fn for_each_holding(&self, worker: WorkerId, visit: &mut dyn FnMut(Holding));
 
     /// The workers that are in the index, ascending.

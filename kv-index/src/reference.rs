@@ -94,13 +94,9 @@ impl Index for ReferenceIndex {
     }
 
     fn for_each_holding(&self, worker: WorkerId, visit: &mut dyn FnMut(Holding)) {
-        let trees = self.shared.read();
-        let nodes = trees.get(&worker).into_iter().flat_map(|tree| &tree.nodes);
-        for node in nodes {
-            for &(view, name) in &node.held {
-                visit(Holding { view, position: node.position, content: node.content, name });
-            }
-        }
+        // Collected first: the caller may use the index in `visit`, and a lock held meanwhile would wait for itself.
+        let holdings: Vec<Holding> = self.shared.read().get(&worker).into_iter().flat_map(Tree::holdings).collect();
+        holdings.into_iter().for_each(visit);
     }
 
     fn workers(&self) -> Vec<WorkerId> {
@@ -226,6 +222,13 @@ impl Tree {
 
     fn views(&self) -> impl Iterator<Item = View> + use<> {
         (0..self.views_len()).map(View)
+    }
+
+    fn holdings(&self) -> impl Iterator<Item = Holding> + '_ {
+        self.nodes.iter().flat_map(|node| {
+            let of = |&(view, name): &(View, BlockName)| Holding { view, position: node.position, content: node.content, name };
+            node.held.iter().map(of)
+        })
     }
 
     /// The places of `request`, as far as they exist.

@@ -199,6 +199,18 @@ fn empty_and_oversized_input_is_ordinary() {
 }
 
 #[test]
+fn holdings_can_be_moved_to_another_worker_while_they_are_visited() {
+    let index = ReferenceIndex::new();
+    let (mut left, mut right) = (index.add_worker().unwrap(), index.add_worker().unwrap());
+    store(&mut left, View::MAIN, None, &[named(1, 10), named(2, 20)]);
+    index.for_each_holding(left.id(), &mut |held| {
+        assert_eq!(index.depth(left.id(), held.view, &request(&[10, 20])), 2);
+        store(&mut right, held.view, None, &[Block::named(held.name, held.content)]);
+    });
+    assert_eq!(index.digest(right.id(), View::MAIN).count, 2);
+}
+
+#[test]
 fn a_chain_of_a_million_blocks_comes_and_goes() {
     let index = ReferenceIndex::new();
     let mut worker = index.add_worker().unwrap();

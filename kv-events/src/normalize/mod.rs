@@ -5,13 +5,14 @@
 //!
 //! * A group's store that lists fewer hashes than it spans places the unlisted blocks as nameless steps. Which
 //!   hashes are listed is found in the full-attention group's store of the same range in the same batch; without one
-//!   they are the last.
+//!   they are the last. See [`ranges`].
 //! * Content is hashed under (LoRA, salt); what a store leaves out is its parent's.
 //! * A store without tokens names blocks by hash only: it becomes [`Change::Announce`], joined by the copy counter to
 //!   what this rank holds.
 
 mod groups;
 mod keys;
+mod ranges;
 mod span;
 
 use std::num::NonZeroU32;
@@ -24,11 +25,12 @@ use kv_index::{Block, BlockName, Scheme};
 pub use self::groups::GroupId;
 pub(crate) use self::groups::GroupTable;
 pub(crate) use self::keys::shows_salt;
+use self::ranges::FullRanges;
 use self::span::Span;
 use crate::limits::GROUPS_MAX;
 use crate::namespace::{Namespaces, OwnedNamespace};
 use crate::tier::{Tier, Tiers};
-use crate::{Batch, EngineHash, Event, Loss, Losses, Removed, Stored, Tokens};
+use crate::{Batch, EngineHash, Event, Loss, Losses, Removed, Stored};
 
 /// One change of what a rank holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +87,7 @@ pub struct Normalizer {
     unit: Option<NonZeroU32>,
     scheme: Option<Scheme>,
     groups: GroupTable,
-    /// Stores that did not fit the scheme: another block size or another lookahead.
+    /// Stores of another block size than the scheme or their group, or of another lookahead.
     misfits: u64,
 }
 
@@ -112,12 +114,12 @@ impl Normalizer {
         self.groups.iter()
     }
 
-    /// Whether the engine stored into several groups without saying what they keep.
+    /// Whether the engine stored into several groups without saying what they keep, or into one that is not scored.
     pub fn has_ambiguous_groups(&self) -> bool {
         self.groups.is_ambiguous()
     }
 
-    /// Stores so far that could not be placed in the stream's scheme.
+    /// Stores so far that could not be placed in the stream's scheme, or not in blocks as long as their group's others.
     pub fn misfits(&self) -> u64 {
         self.misfits
     }
@@ -131,14 +133,17 @@ impl Normalizer {
         for event in &batch.events {
             drafts.push(self.draft(event, &mut namespaces, &mut losses));
         }
-        let changes = (0..drafts.len()).filter_map(|at| match &drafts[at] {
-            Ok(draft) => Some(finish(draft, &batch.events[at], &drafts, &batch.events)),
-            Err(loss) => {
-                losses.add(*loss);
-                None
+        let ranges = FullRanges::of(drafts.iter().zip(&batch.events).filter_map(|(draft, event)| match (draft, event) {
+            (Ok(Draft::Store { span, .. }), Event::Stored(store)) => Some((&**store, span)),
+            _ => None,
+        }));
+        let mut changes = Vec::with_capacity(drafts.len());
+        for (draft, event) in drafts.iter().zip(&batch.events) {
+            match draft {
+                Ok(draft) => changes.push(finish(draft, event, &ranges)),
+                Err(loss) => losses.add(*loss),
             }
-        });
-        let changes = changes.collect();
+        }
         Normalized { changes, losses }
     }
 
@@ -192,17 +197,21 @@ impl Normalizer {
                 names: store.hashes.iter().map(EngineHash::name).collect(),
             }));
         }
-        let group = self.groups.resolve(store.group).ok_or(Loss::UnalignedBlocks)?;
+        if store.block_size == 0 {
+            return Err(Loss::UnalignedBlocks);
+        }
+        let group = self.groups.group_of(store).ok_or(Loss::UnscoredGroup)?;
         let scheme = self.scheme.ok_or(Loss::UnalignedBlocks)?;
-        let mut partial = false;
-        let span = Span::read(store, scheme, namespaces.of(store), &mut partial)
+        let mut span = Span::read(store, scheme, namespaces.of(store))
             .inspect_err(|_| self.misfits += u64::from(is_misfit(store, scheme)))?;
-        if partial {
+        if span.partial {
             losses.add(Loss::UnalignedBlocks);
         }
+        self.misfits += u64::from(store.block_size != self.groups.group(group).block_tokens.get());
         if refers_to_itself(&span) {
             return Err(Loss::SelfReferencingHashes);
         }
+        namespaces.share(&mut span);
         namespaces.note(&span);
         Ok(Draft::Store { group, tier, span })
     }
@@ -242,7 +251,22 @@ impl InBatch<'_> {
         }
     }
 
+    /// A chain of stores in one namespace keeps one copy of its names.
+    fn share(&self, span: &mut Span) {
+        if let (Some(parent), Some(own)) = (span.parent.and_then(|name| self.parent(name)), &mut span.namespace)
+            && **own == **parent
+        {
+            *own = Arc::clone(parent);
+        }
+    }
+
     fn note(&mut self, span: &Span) {
+        // A sparse store that shows no namespace says nothing: the salt stands at a block that it does not list.
+        let says_nothing = span.sparse && span.namespace.is_none();
+        let all_base = span.namespace.is_none() && self.noted.is_empty() && self.held.is_none_or(Namespaces::is_empty);
+        if says_nothing || all_base {
+            return;
+        }
         self.noted.extend(span.names.iter().map(|listed| (listed.1, span.namespace.clone())));
     }
 
@@ -252,28 +276,15 @@ impl InBatch<'_> {
     }
 }
 
-/// Places a sparse store by the full-attention store of the same range, if the batch has one.
-fn finish(draft: &Draft, event: &Event, drafts: &[Result<Draft, Loss>], events: &[Event]) -> Change {
+/// Places a store by the full-attention store of the same range, if the batch has one and it shows more.
+fn finish(draft: &Draft, event: &Event, ranges: &FullRanges<'_>) -> Change {
     let (group, tier, span) = match draft {
         Draft::Other(change) => return change.clone(),
         Draft::Store { group, tier, span } => (*group, *tier, span),
     };
-    let full = span.sparse.then(|| full_store(event, drafts, events)).flatten();
-    let placed = full.and_then(|full| span.placed_by(full));
+    let placed = if let Event::Stored(store) = event { ranges.place(store, span) } else { None };
     let span = placed.as_ref().unwrap_or(span);
     Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace.clone() }
-}
-
-fn full_store<'a>(sparse: &Event, drafts: &'a [Result<Draft, Loss>], events: &[Event]) -> Option<&'a Span> {
-    let Event::Stored(sparse) = sparse else { return None };
-    drafts.iter().zip(events).find_map(|(draft, event)| match (draft, event) {
-        (Ok(Draft::Store { span, .. }), Event::Stored(store))
-            if !span.sparse && store.parent == sparse.parent && store.tokens == sparse.tokens =>
-        {
-            Some(span)
-        }
-        _ => None,
-    })
 }
 
 fn own(ownership: Option<&str>) -> Result<(), Loss> {
@@ -298,9 +309,7 @@ fn is_foreign(store: &Stored) -> bool {
 /// Whether the store is of another scheme, and not just of a length that does not fit.
 fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
     let other_windows = span::lookahead_of(store) != scheme.lookahead_tokens as usize;
-    let other_blocks = !store.block_size.is_multiple_of(scheme.block_tokens.get());
-    let bigrams = matches!(store.tokens, Tokens::Bigrams(_)) && scheme.lookahead_tokens != 1;
-    other_windows || other_blocks || bigrams
+    other_windows || !store.block_size.is_multiple_of(scheme.block_tokens.get())
 }
 
 fn refers_to_itself(span: &Span) -> bool {

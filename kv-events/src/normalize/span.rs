@@ -21,34 +21,31 @@ pub(super) struct Span {
     pub(super) names: Vec<(usize, BlockName)>,
     /// The hashes list fewer blocks than the tokens span.
     pub(super) sparse: bool,
+    /// A last block had too few tokens and was left out.
+    pub(super) partial: bool,
 }
 
 impl Span {
-    /// Reads a store that has tokens and hashes. Only the parts that fit together are kept: a last block with too few
-    /// tokens is left out and counted by the caller, through `partial`.
-    pub(super) fn read(store: &Stored, scheme: Scheme, namespace: OwnedNamespace, partial: &mut bool) -> Result<Self, Loss> {
-        let unit = scheme.block_tokens.get() as usize;
-        let block = store.block_size as usize;
+    /// Reads a store that has tokens and hashes. Only the parts that fit together are kept.
+    pub(super) fn read(store: &Stored, scheme: Scheme, namespace: OwnedNamespace) -> Result<Self, Loss> {
+        let (unit, block) = (scheme.block_tokens.get() as usize, store.block_size as usize);
         if block == 0 || !block.is_multiple_of(unit) {
             return Err(Loss::UnalignedBlocks);
         }
         let tokens = flatten(store, scheme)?;
-        let blocks = (tokens.len() - scheme.lookahead_tokens as usize) / block;
-        let whole = (tokens.len() - scheme.lookahead_tokens as usize).is_multiple_of(block);
+        let own_tokens = tokens.len() - scheme.lookahead_tokens as usize;
+        let (blocks, whole) = (own_tokens / block, own_tokens.is_multiple_of(block));
         let listed = match store.hashes.len() {
             listed if whole && listed <= blocks => listed,
             // A tail that the engine stored before its block was full (TokenSpeed, TensorRT-LLM).
-            listed if !whole && listed == blocks + 1 && blocks > 0 => {
-                *partial = true;
-                blocks
-            }
+            listed if !whole && listed == blocks + 1 && blocks > 0 => blocks,
             _ => return Err(Loss::UnalignedBlocks),
         };
         let first = blocks - listed;
         let end = |index: usize| (first + index + 1) * (block / unit) - 1;
         let names = store.hashes[..listed].iter().enumerate().map(|(index, hash)| (end(index), hash.name())).collect();
         let parent = store.parent.as_ref().map(crate::EngineHash::name).filter(|parent| parent.0 != sglang::LEGACY_ROOT);
-        let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0 };
+        let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0, partial: !whole };
         span.hash(store, scheme, namespace, &tokens, blocks * (block / unit));
         Ok(span)
     }
@@ -64,6 +61,11 @@ impl Span {
         blocks
     }
 
+    /// Whether some units of the range have no name: it lists fewer blocks than it spans, or coarser ones than units.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.names.len() < self.contents.len()
+    }
+
     /// Takes the places and the namespace of `full`, the full-attention group's store of the same range, and finds the
     /// listed hashes there. Nothing if they are not all listed, in order.
     pub(super) fn placed_by(&self, full: &Self) -> Option<Self> {
@@ -74,25 +76,24 @@ impl Span {
             Some((full.names[at].0, name))
         };
         let names = self.names.iter().map(|listed| find(listed.1)).collect::<Option<_>>()?;
-        Some(Self { names, sparse: true, ..full.clone() })
+        Some(Self { names, sparse: self.sparse, ..full.clone() })
     }
 
     fn hash(&mut self, store: &Stored, scheme: Scheme, mut namespace: OwnedNamespace, tokens: &[u32], units: usize) {
-        let no_keys = Vec::new();
-        let keys_of = |index: usize| store.extra_keys.as_ref().and_then(|keys| keys.get(index)).unwrap_or(&no_keys);
         let starts_prompt = self.parent.is_none() && !self.sparse;
         let lora = store.lora_name.as_deref();
+        // One entry for each listed hash, whether or not its block is kept.
+        let keys = store.extra_keys.iter().flatten().zip(&self.names).enumerate();
         let keys: Vec<_> =
-            (0..self.names.len()).map(|index| keys::read(keys_of(index), lora, starts_prompt && index == 0)).collect();
+            keys.map(|(index, (keys, &(at, _)))| (at, keys::read(keys, lora, starts_prompt && index == 0))).collect();
         if namespace.salt.is_none() {
-            namespace.salt = keys.first().and_then(|keys| keys.salt).filter(|salt| !salt.is_empty()).map(Into::into);
+            namespace.salt = keys.first().and_then(|(_, keys)| keys.salt).filter(|salt| !salt.is_empty()).map(Into::into);
         }
         let seed = namespace.as_namespace().seed();
-        let mut items = vec![&[][..]; units];
-        for (&(at, _), keys) in self.names.iter().zip(&keys) {
-            items[at] = &keys.items;
+        self.contents = (0..units).map(|unit| scheme.hash_block(seed, &tokens[scheme.window(unit)], &[])).collect();
+        for (at, keys) in keys.iter().filter(|(_, keys)| !keys.items.is_empty()) {
+            self.contents[*at] = scheme.hash_block(seed, &tokens[scheme.window(*at)], &keys.items);
         }
-        self.contents = (0..units).map(|unit| scheme.hash_block(seed, &tokens[scheme.window(unit)], items[unit])).collect();
         self.namespace = (namespace.as_namespace() != Namespace::default()).then(|| Arc::new(namespace));
     }
 }
@@ -107,6 +108,8 @@ fn flatten(store: &Stored, scheme: Scheme) -> Result<Cow<'_, [u32]>, Loss> {
             let behind = store.lookahead.as_ref().and_then(|lists| lists.last()).into_iter().flatten();
             Ok(ids.iter().chain(behind).copied().collect())
         }
+        // The window of a block is read from the first words, so each second word must be the next one's first.
+        (Tokens::Bigrams(pairs), _) if pairs.windows(2).any(|two| two[0][1] != two[1][0]) => Err(Loss::UnalignedBlocks),
         (Tokens::Bigrams(pairs), _) => {
             let last = pairs.last().map(|pair| pair[1]);
             Ok(pairs.iter().map(|pair| pair[0]).chain(last).collect())

@@ -1,5 +1,8 @@
 //! Copies, tiers, orphans and views on their way into the index.
 
+use std::collections::BTreeSet;
+
+use kv_events::profile::GroupViews;
 use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, StreamOptions, Tier};
 use kv_index::{Index, View};
 
@@ -63,6 +66,21 @@ fn a_prompt_half_on_the_device_and_half_on_the_host_is_held_whole() {
     ]);
     assert_eq!(rank.index.depth(rank.stream.worker(), device, &request), 0);
     assert_eq!(rank.reused(&prompt), 4);
+}
+
+#[test]
+fn a_device_copy_known_by_name_only_is_counted_and_not_scored_on_the_device() {
+    let mut rank = Rank::new(StreamOptions { device_views: true, ..StreamOptions::default() });
+    let on_host = |names: &[u64], tokens| Stored { medium: Some("CPU".into()), ..store(names, None, tokens) };
+    rank.apply([on_host(&[1], tokens(1, 1)).into(), store(&[2], None, tokens(2, 1)).into()]);
+    rank.apply([Stored { medium: Some("GPU".into()), ..host_placeholder(&[1, 2]) }.into()]);
+    assert_eq!((rank.stream.counts().announced, rank.stream.counts().losses.count(Loss::Placeholder)), (2, 1));
+    rank.apply([Removed { medium: Some("CPU".into()), ..removal(&[1]) }.into()]);
+    assert_eq!(rank.reused(&tokens(1, 1)), 1, "the copy on the device is left");
+    rank.apply([removal(&[1]).into(), removal(&[2]).into()]);
+    assert_eq!((rank.reused(&tokens(1, 1)), rank.reused(&tokens(2, 1))), (0, 1));
+    let device = rank.stream.profile().groups[0].device.unwrap();
+    assert_eq!(rank.index.digest(rank.stream.worker(), device).count, 1, "the second copy of block 2");
 }
 
 #[test]
@@ -135,6 +153,54 @@ fn another_block_size_is_labelled_and_left_out() {
     ]);
     assert!(rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
     assert_eq!(rank.stream.counts().losses.count(Loss::UnalignedBlocks), 1);
+}
+
+#[test]
+fn a_restarted_engine_may_have_another_block_size_and_other_groups() {
+    let mut rank = Rank::new(StreamOptions { device_views: true, ..StreamOptions::default() });
+    let prompt = tokens(1, 4);
+    let state = |names: &[u64]| Stored { group: Some(1), kind: Some("mamba".into()), ..store(names, None, prompt.clone()) };
+    rank.apply([
+        store(&[1, 2, 3, 4], None, prompt.clone()).into(),
+        state(&[4]).into(),
+        store(&[9], Some(8), tokens(9, 1)).into(),
+    ]);
+    let groups = rank.stream.profile().groups.clone();
+    rank.stream.restart();
+    assert_eq!(rank.stream.profile().caveats, [Caveat::NotRecognised].into());
+    assert_eq!((rank.stream.waiting_blocks(), rank.index.digest(rank.stream.worker(), View::MAIN).count), (0, 0));
+    assert!(rank.stream.profile().scheme.is_none() && rank.stream.profile().groups.is_empty());
+    // Blocks of eight, and the state group first.
+    rank.apply([
+        Stored { block_size: 8, ..state(&[6]) }.into(),
+        Stored { block_size: 8, ..store(&[5, 6], None, prompt.clone()) }.into(),
+    ]);
+    assert_eq!((rank.reused(&prompt), rank.stream.counts().losses.total()), (2, 0));
+    let views = |groups: &[GroupViews]| groups.iter().flat_map(|group| [Some(group.any), group.device]).collect::<BTreeSet<_>>();
+    let again = &rank.stream.profile().groups;
+    assert_eq!(views(again), views(&groups), "the views are used again");
+    assert_eq!(again.iter().map(|group| group.any == View::MAIN).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_group_of_mixed_block_sizes_is_labelled() {
+    let mut rank = Rank::default();
+    let prompt = tokens(1, 4);
+    rank.apply([store(&[1, 2], None, prompt[..8].to_vec()).into()]);
+    assert!(!rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
+    // Twice the size fits the scheme, but only the second unit of the block gets a name.
+    rank.apply([Stored { block_size: 8, ..store(&[4], Some(2), prompt[8..].to_vec()) }.into()]);
+    assert_eq!(rank.reused(&prompt), 2);
+    assert!(rank.stream.profile().caveats.contains(&Caveat::MixedSchemes));
+}
+
+#[test]
+fn a_group_of_an_unknown_kind_is_labelled_and_left_out() {
+    let mut rank = Rank::default();
+    let other = Stored { group: Some(1), kind: Some("brand_new".into()), ..store(&[1], None, tokens(1, 1)) };
+    rank.apply([store(&[1], None, tokens(1, 1)).into(), other.into()]);
+    assert!(rank.stream.profile().caveats.contains(&Caveat::GroupsWithoutKinds), "it may bound what the engine reuses");
+    assert_eq!((rank.stream.counts().stored, rank.stream.counts().losses.count(Loss::UnscoredGroup)), (1, 1));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The order of the tests, the reasons for losses, and what becomes of a store.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use kv_events::namespace::Namespaces;
 use kv_events::normalize::{Change, Normalized, Normalizer};
@@ -44,6 +45,9 @@ fn each_reason_for_a_loss_is_counted_as_itself() {
     assert_eq!(losses(Stored { locality: Some("brand_new".into()), ..plain() }), [(Loss::NonLocalLocality, 1)]);
     assert_eq!(losses(medium("SOMETHING_NEW")), [(Loss::UnknownMedium, 1)]);
     assert_eq!(losses(medium("STORAGE")), [(Loss::UnservedTier, 1)]);
+    let kind = |word: &str| Stored { group: Some(7), kind: Some(word.into()), ..plain() };
+    assert_eq!(losses(kind("cross_attention")), [(Loss::UnscoredGroup, 1)]);
+    assert_eq!(losses(kind("brand_new")), [(Loss::UnscoredGroup, 1)]);
     assert_eq!(losses(Stored { hashes: vec![], ..plain() }), [(Loss::Placeholder, 1)]);
     assert_eq!(losses(Stored { block_size: 0, ..plain() }), [(Loss::UnalignedBlocks, 1)]);
     assert_eq!(losses(Stored { block_size: 3, ..plain() }), [(Loss::UnalignedBlocks, 1)]);
@@ -102,6 +106,75 @@ fn a_window_group_takes_the_salt_that_only_the_full_group_shows() {
 }
 
 #[test]
+fn of_two_ranges_of_equal_tokens_a_window_group_belongs_to_the_one_that_lists_its_names() {
+    let full = |names: &[u64], salt: &str| Stored {
+        extra_keys: Some(vec![vec![ExtraKey::Text(salt.into())], vec![]]),
+        ..store(names, None, tokens(1, 2))
+    };
+    let window = |name: u64| Stored {
+        group: Some(1),
+        kind: Some("sliding_window".into()),
+        window: Some(8),
+        ..store(&[name], None, tokens(1, 2))
+    };
+    let stores = blocks([window(12).into(), window(22).into(), full(&[11, 12], "a").into(), full(&[21, 22], "b").into()]);
+    assert_eq!((stores[0][1], stores[1][1]), (stores[2][1], stores[3][1]));
+    assert_ne!(stores[0][1].content, stores[1][1].content);
+}
+
+#[test]
+fn a_child_takes_the_salt_of_the_full_group_whatever_group_came_last() {
+    let mut rank = Rank::default();
+    let prompt = tokens(1, 3);
+    let salted =
+        Stored { extra_keys: Some(vec![vec![ExtraKey::Text("a".into())], vec![]]), ..store(&[1, 2], None, prompt[..8].to_vec()) };
+    let window = Stored {
+        group: Some(1),
+        kind: Some("sliding_window".into()),
+        window: Some(4),
+        ..store(&[2], None, prompt[..8].to_vec())
+    };
+    let child = |group, kind: &str| Stored {
+        group: Some(group),
+        kind: Some(kind.into()),
+        window: Some(4),
+        ..store(&[3], Some(2), prompt[8..].to_vec())
+    };
+    rank.apply([salted.into(), window.into(), child(0, "full_attention").into(), child(1, "sliding_window").into()]);
+    let mut longer = prompt.clone();
+    longer.push(7);
+    assert_eq!(rank.predict_in(Namespace { lora: None, salt: Some("a") }, &longer).blocks, 3);
+}
+
+#[test]
+fn a_coarse_group_takes_its_places_from_a_finer_one() {
+    // The image is told to the block that it lies in, which a coarse block does not name.
+    let image = ExtraKey::Item { id: "img".into(), offset: 1 };
+    let full = Stored { extra_keys: Some(vec![vec![image.clone()], vec![]]), ..store(&[1, 2], None, tokens(1, 2)) };
+    let state = Stored {
+        group: Some(2),
+        kind: Some("mamba".into()),
+        block_size: 2 * BLOCK,
+        extra_keys: Some(vec![vec![image]]),
+        ..store(&[2], None, tokens(1, 2))
+    };
+    let stores = blocks([state.into(), full.into()]);
+    assert_eq!(
+        stores[0].iter().map(|block| block.content).collect::<Vec<_>>(),
+        stores[1].iter().map(|block| block.content).collect::<Vec<_>>()
+    );
+    assert_eq!(stores[0].iter().map(|block| block.name).collect::<Vec<_>>(), [None, Some(BlockName(2))]);
+}
+
+#[test]
+fn placing_a_batch_of_sparse_stores_takes_one_step_for_each() {
+    // Each searched for among all others, these would be 10^10 comparisons, and the test would not end.
+    let full = (0..100_000).map(|name| Event::from(store(&[2 * name, 2 * name + 1], None, tokens(1, 2))));
+    let sparse = (0..100_000).map(|name| Event::from(store(&[1_000_000 + name], None, tokens(2, 2))));
+    assert_eq!(normalize(full.chain(sparse)).changes.len(), 200_000);
+}
+
+#[test]
 fn a_coarse_block_is_its_fine_steps_the_last_of_them_named() {
     let state =
         Stored { group: Some(2), kind: Some("mamba".into()), block_size: 2 * BLOCK, ..store(&[8, 9], None, tokens(1, 4)) };
@@ -129,6 +202,14 @@ fn bigrams_are_hashed_in_the_windows_that_a_request_is_hashed_in() {
     assert_eq!(rank.reused(&prompt), 2);
     // The fifth token is part of the first block: folding pairs to first elements would find one block here.
     assert_eq!(rank.reused(&[1, 2, 3, 4, 99, 6, 7, 8, 9]), 0);
+}
+
+#[test]
+fn pairs_that_do_not_overlap_are_no_windows() {
+    let mut rank = Rank::default();
+    let pairs = Tokens::Bigrams(vec![[1, 2], [2, 3], [9, 4], [4, 5]]);
+    rank.apply([Stored { tokens: pairs, kind: None, group: None, ..store(&[1], None, vec![]) }.into()]);
+    assert_eq!((rank.reused(&[1, 2, 9, 4, 5]), rank.stream.counts().losses.count(Loss::UnalignedBlocks)), (0, 1));
 }
 
 #[test]
@@ -164,6 +245,20 @@ fn salt_and_lora_pass_from_parent_to_child_and_not_beyond_a_clear() {
     assert_eq!(rank.predict_in(Namespace { salt: None, ..salted }, &prompt).blocks, 0);
     rank.apply([Event::Cleared(Cleared::default()), store(&[1], None, prompt[..4].to_vec()).into(), child(2, 1, 1).into()]);
     assert_eq!((rank.predict_in(salted, &prompt).blocks, rank.reused(&prompt)), (0, 2));
+}
+
+#[test]
+fn a_chain_in_one_namespace_keeps_it_once() {
+    let salted = |name, parent, salt: Option<&str>| Stored {
+        cache_salt: salt.map(Into::into),
+        ..store(&[name], parent, tokens(u32::try_from(name).unwrap(), 1))
+    };
+    let said_again = salted(3, Some(2), Some("a"));
+    let changes = normalize([salted(1, None, Some("a")).into(), salted(2, Some(1), None).into(), said_again.into()]).changes;
+    let shared =
+        changes.iter().filter_map(|change| if let Change::Store { namespace, .. } = change { namespace.as_ref() } else { None });
+    assert_eq!(shared.clone().count(), 3);
+    assert!(shared.clone().skip(1).all(|namespace| Arc::ptr_eq(namespace, shared.clone().next().unwrap())));
 }
 
 #[test]

@@ -1,0 +1,33 @@
+//! Maps of exceptions, which hold nothing for an ordinary block.
+
+use std::hash::Hash;
+
+use hashbrown::HashMap;
+
+/// Removes `key`, and gives memory back once far more is kept than is used: what a burst of exceptions took is not kept for
+/// the life of the stream. Constant time over many calls.
+pub(crate) fn remove<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: &K) -> Option<V> {
+    let removed = map.remove(key)?;
+    if map.capacity() > SPARE_MAX && map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
+    }
+    Some(removed)
+}
+
+/// Entries' worth of room that a map may keep for nothing: some 32 kB.
+const SPARE_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_falls_with_what_is_held() {
+        let mut map: HashMap<u64, u64> = (0..100_000).map(|key| (key, key)).collect();
+        let full = map.capacity();
+        assert!((0..90_000).all(|key| remove(&mut map, &key) == Some(key)));
+        assert!(map.capacity() <= full / 4 && map.len() == 10_000);
+        assert!((90_000..100_000).all(|key| remove(&mut map, &key) == Some(key)));
+        assert!(map.capacity() <= 2 * SPARE_MAX && remove(&mut map, &1).is_none());
+    }
+}
