@@ -12,7 +12,7 @@ use kv_examples::client::{Evidence, Plan, PromptGenerator, PromptOptions};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Url};
 use serde::Deserialize;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Sends requests with shared prefixes through the gateway, one after the other, and prints predicted against reported cached tokens
 /// for each worker, with every difference. Exits with 1 when too few are equal.
@@ -38,10 +38,10 @@ struct Options {
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
-    let outcomes = match send_all(&options).await {
+    let outcomes = match run(&options).await {
         Ok(outcomes) => outcomes,
-        Err(error) => {
-            eprintln!("{}: {error}", options.gateway);
+        Err(reason) => {
+            eprintln!("{}: {reason}", options.gateway);
             return ExitCode::FAILURE;
         }
     };
@@ -68,14 +68,20 @@ impl Outcome {
     }
 }
 
-async fn send_all(options: &Options) -> reqwest::Result<Vec<Outcome>> {
-    let client = Client::builder().no_proxy().timeout(ANSWER_MAX).build()?;
-    let model = first_model(&client, &options.gateway).await?;
+async fn run(options: &Options) -> Result<Vec<Outcome>, String> {
+    let client = Client::builder().no_proxy().timeout(ANSWER_MAX).build().map_err(|error| error.to_string())?;
+    wait_for_engines(&client, &options.gateway).await?;
+    let model = first_model(&client, &options.gateway).await.map_err(|error| error.to_string())?;
+    let model = model.ok_or("expected a model in its list, got none")?;
+    send_all(&client, options, &model).await.map_err(|error| error.to_string())
+}
+
+async fn send_all(client: &Client, options: &Options, model: &str) -> reqwest::Result<Vec<Outcome>> {
     let mut prompts = PromptGenerator::new(options.prompts.clone(), 1);
     let (mut outcomes, progress) = (Vec::new(), ProgressBar::new(options.requests));
     for _ in 0..options.requests {
         let plan = prompts.plan();
-        let (outcome, output) = send(&client, &options.gateway, &model, &plan).await?;
+        let (outcome, output) = send(client, &options.gateway, model, &plan).await?;
         prompts.learn(&plan.prompt, &output);
         outcomes.push(outcome);
         progress.inc(1);
@@ -103,7 +109,29 @@ async fn send(client: &Client, gateway: &Url, model: &str, plan: &Plan) -> reqwe
     Ok((outcome, evidence.output_token_ids.unwrap_or_default()))
 }
 
-async fn first_model(client: &Client, gateway: &Url) -> reqwest::Result<String> {
+/// Waits until the gateway has found all of its engines.
+async fn wait_for_engines(client: &Client, gateway: &Url) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Health {
+        ready_engines: usize,
+        engines: usize,
+    }
+    let deadline = Instant::now() + READY_MAX;
+    loop {
+        let health = async { client.get(at(gateway, "/health")).send().await?.json::<Health>().await };
+        let state = match health.await {
+            Ok(Health { ready_engines, engines }) if ready_engines == engines => return Ok(()),
+            Ok(Health { ready_engines, engines }) => format!("{ready_engines} of {engines} engines are ready"),
+            Err(error) => error.to_string(),
+        };
+        if Instant::now() > deadline {
+            return Err(format!("not ready within {} s: {state}", READY_MAX.as_secs()));
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn first_model(client: &Client, gateway: &Url) -> reqwest::Result<Option<String>> {
     #[derive(Deserialize)]
     struct Models {
         data: Vec<Model>,
@@ -113,7 +141,7 @@ async fn first_model(client: &Client, gateway: &Url) -> reqwest::Result<String> 
         id: String,
     }
     let models: Models = client.get(at(gateway, "/v1/models")).send().await?.error_for_status()?.json().await?;
-    Ok(models.data.into_iter().next().map(|model| model.id).unwrap_or_default())
+    Ok(models.data.into_iter().next().map(|model| model.id))
 }
 
 fn at(gateway: &Url, path: &str) -> Url {
@@ -178,3 +206,6 @@ fn print_verdict(outcomes: &[Outcome]) -> f64 {
 
 /// A tiny model on a busy CPU needs a second for 80 tokens.
 const ANSWER_MAX: Duration = Duration::from_mins(5);
+
+/// How long the gateway may take to find its engines, once they are up.
+const READY_MAX: Duration = Duration::from_mins(1);

@@ -22,7 +22,6 @@ main() {
     start gateway "$(example gateway)" --listen 127.0.0.1:18080 ${GATEWAY:-} \
         --engine "http://127.0.0.1:18000,name=one,events=tcp://127.0.0.1:15557,replay=tcp://127.0.0.1:15657" \
         --engine "http://127.0.0.1:18001,name=two,events=tcp://127.0.0.1:15567,replay=tcp://127.0.0.1:15667"
-    await http://127.0.0.1:18080/v1/models 60
     "$(example compare)" --gateway http://127.0.0.1:18080 "$@"
 }
 
