@@ -181,6 +181,8 @@ mod tests {
         assert_eq!(of(Some(""), Some("")), base);
         assert_ne!(of(Some("a"), None), of(None, Some("a")));
         assert_ne!(of(Some("a"), None), base);
+        let hash = |text: &str, seed| xxh3_64_with_seed(text.as_bytes(), seed);
+        assert_eq!(of(Some("ad1"), Some("tenant")).0, 1337u64.wrapping_add(hash("ad1", 0)).wrapping_add(hash("tenant", 1)));
     }
 
     #[test]
@@ -218,5 +220,25 @@ mod tests {
         for (i, left) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|right| left != right), "{i}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_items_is_pinned() {
+        let seed = Namespace { lora: None, salt: Some("tenant") }.seed();
+        let tokens = [1, 2];
+        let items = [Item::Multimodal { id: "img", offset: -3 }, Item::Opaque(b"xy")];
+        let plain = scheme(2, 0).hash_block(seed, &tokens, &[]).0.to_le_bytes();
+        let image = [&[1][..], &3u64.to_le_bytes(), b"img", &(-3i64).to_le_bytes()].concat();
+        let opaque = [&[2][..], &2u64.to_le_bytes(), b"xy", &0i64.to_le_bytes()].concat();
+        let expected = xxh3_64_with_seed(&[&plain[..], &image, &opaque].concat(), seed.0);
+        assert_eq!(scheme(2, 0).hash_block(seed, &tokens, &items), ContentHash(expected));
+    }
+
+    #[test]
+    fn no_two_lists_of_items_are_one_string_of_bytes() {
+        let seed = Namespace::default().seed();
+        let of = |items: &[Item<'_>]| scheme(2, 0).hash_block(seed, &[1, 2], items);
+        // Without their lengths, both would be a tag, eight zeros, a tag, eight zeros.
+        assert_ne!(of(&[Item::Opaque(b""), Item::Opaque(b"")]), of(&[Item::Opaque(&[0, 0, 0, 0, 0, 0, 0, 0, 2])]));
     }
 }

@@ -342,3 +342,38 @@ impl Tree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: u64) -> Block {
+        Block::named(BlockName(name), ContentHash(name))
+    }
+
+    /// Places that exist, the root left out.
+    fn places(tree: &Tree) -> usize {
+        assert_eq!(tree.children.len(), tree.nodes.len() - tree.free.len() - 1);
+        tree.children.len()
+    }
+
+    #[test]
+    fn places_go_with_the_last_that_needs_them() {
+        let mut tree = Tree::new(1);
+        let mut store = |parent: Option<u64>, blocks: &[Block]| {
+            tree.store(View::MAIN, parent.map(BlockName), blocks, &mut Vec::new()).unwrap();
+            places(&tree)
+        };
+        assert_eq!(store(None, &[named(1), named(2), Block::step(ContentHash(3))]), 2, "a step at the end leads nowhere");
+        assert_eq!(store(Some(2), &[Block::step(ContentHash(3)), named(4)]), 4);
+        assert_eq!(store(None, &[Block::named(BlockName(4), ContentHash(9))]), 3, "block 4 moved, and its step went");
+        let mut remove = |name| {
+            tree.remove(View::MAIN, BlockName(name));
+            places(&tree)
+        };
+        assert_eq!([1, 2, 4].map(&mut remove), [3, 1, 0], "a place above a held one stays");
+        let nodes = tree.nodes.len();
+        tree.store(View::MAIN, None, &[named(1), named(2), named(3), named(4)], &mut Vec::new()).unwrap();
+        assert_eq!(tree.nodes.len(), nodes, "room is used again");
+    }
+}

@@ -141,7 +141,7 @@ impl JointReuse {
     }
 
     /// Adds a group and the units of the request that it covers. A block of several units counts as covered when its
-    /// last unit is: that is where its name stands.
+    /// last unit is: that is where its name stands. A group whose blocks are no multiple of the unit allows no prefix.
     pub fn push(&mut self, group: Group, unit_tokens: NonZeroU32, covered: &Runs) {
         if self.used == self.groups.len() {
             self.groups.push(Covered::new());
@@ -172,15 +172,17 @@ impl Covered {
 
     fn fill(&mut self, group: Group, unit_tokens: NonZeroU32, covered: &Runs) {
         self.kind = group.kind;
-        self.block = (group.block_tokens.get() / unit_tokens.get()).max(1);
+        let fits = group.block_tokens.get().is_multiple_of(unit_tokens.get());
+        self.block = if fits { group.block_tokens.get() / unit_tokens.get() } else { 1 };
         self.step = if group.kind == GroupKind::State { 1 } else { self.block };
         self.lookback = group.kind.lookback_blocks(group.block_tokens);
+        let covered = if fits { covered.as_slice() } else { &[] };
         self.entries.clear();
         if self.block > 1 {
-            self.entries.extend_from_slice(covered.as_slice());
+            self.entries.extend_from_slice(covered);
         }
         self.runs.clear();
-        for run in covered.as_slice() {
+        for run in covered {
             push_joined(&mut self.runs, (run.start + 1).div_ceil(self.step) - 1..run.end / self.step);
         }
     }
@@ -416,6 +418,37 @@ mod tests {
     }
 
     #[test]
+    fn a_group_whose_blocks_do_not_fit_the_unit_allows_nothing() {
+        for block in [3, 6] {
+            let mut joint = JointReuse::new();
+            joint.push(Group { block_tokens: nonzero(block), ..full() }, nonzero(4), &runs(&[0..8]));
+            assert_eq!(joint.longest(8), 0, "blocks of {block} tokens in units of 4");
+        }
+    }
+
+    #[test]
+    fn an_evaluator_that_is_used_again_remembers_nothing() {
+        let mut joint = JointReuse::new();
+        joint.push(full(), nonzero(1), &runs(&[0..1, 3..4]));
+        joint.push(state(4), nonzero(1), &runs(&[]));
+        assert_eq!(joint.longest(9), 0);
+        joint.clear();
+        assert_eq!(joint.longest(9), 9, "without groups, all of it");
+        joint.push(full(), nonzero(1), &runs(&[0..7]));
+        assert_eq!(joint.longest(9), 7);
+    }
+
+    #[test]
+    fn the_engines_words_for_kinds_are_understood() {
+        let of = |words: &[&str]| words.iter().map(|word| KindWord::parse(word)).collect::<std::collections::HashSet<_>>();
+        assert_eq!(of(&["full_attention", "mla_attention", "sink_full_attention", "full"]), [Some(KindWord::Full)].into());
+        let windows = ["sliding_window", "sliding_window_mla", "chunked_local_attention", "swa"];
+        assert_eq!(of(&windows), [Some(KindWord::Window)].into());
+        assert_eq!(of(&["mamba"]), [Some(KindWord::State)].into());
+        assert_eq!(of(&["encoder_only_attention", "cross_attention", "unknown", ""]), [None].into());
+    }
+
+    #[test]
     fn a_group_survives_its_text() {
         for text in ["kind=full_attention;block=16", "kind=sliding_window;window=64;block=32", "kind=mamba;block=528"] {
             assert_eq!(text.parse::<Group>().unwrap().to_string(), text);
@@ -435,6 +468,7 @@ mod tests {
         );
         assert!(error("kind=swa;block=4").contains("no `window`"));
         assert!(error("kind=cross_attention;block=4").contains("a kind of attention"));
+        assert!(error("kind=swa;block=4;window=9;rule=own").contains("expected vllm or sglang for `rule`"));
     }
 
     /// A group and whether it covers each unit.

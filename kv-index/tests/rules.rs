@@ -1,9 +1,10 @@
 //! Each rule of the contract (head of `kv_index::index`) on the reference, by name.
 
+use kv_index::limits::VIEWS_MAX;
 use kv_index::testing::{holdings, row};
 use kv_index::{
     Block, BlockName, ContentHash, Index, Matches, ReferenceIndex, ReferenceWorker, Removed, Runs, StoreError, Stored, View,
-    Worker, WorkersExhausted,
+    ViewsExhausted, Worker, WorkersExhausted,
 };
 
 const DEVICE: View = View(1);
@@ -208,6 +209,44 @@ fn holdings_can_be_moved_to_another_worker_while_they_are_visited() {
         store(&mut right, held.view, None, &[Block::named(held.name, held.content)]);
     });
     assert_eq!(index.digest(right.id(), View::MAIN).count, 2);
+}
+
+#[test]
+fn answers_hold_the_last_question_only() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    store(&mut worker, View::MAIN, None, &[named(1, 10), named(2, 20)]);
+    let (mut matches, mut runs) = (Matches::new(), Runs::new());
+    for asked in [vec![10, 20], vec![10], vec![30]] {
+        index.find(&request(&asked), &mut matches);
+        index.coverage(worker.id(), View::MAIN, &request(&asked), &mut runs);
+        let expected = u32::from(asked[0] == 10) * u32::try_from(asked.len()).unwrap();
+        assert_eq!((matches.iter().count(), runs.depth()), (usize::from(expected > 0), expected), "{asked:?}");
+    }
+    let mut removed = vec![Removed::Unknown];
+    worker.remove(View::MAIN, &[BlockName(1)], &mut removed);
+    assert_eq!(removed, [Removed::Removed]);
+}
+
+#[test]
+fn ids_are_dense_and_the_lowest_free_one_is_given_out() {
+    let index = ReferenceIndex::new();
+    let mut workers: Vec<_> = (0..3).map(|_| index.add_worker().unwrap()).collect();
+    assert_eq!(workers.iter().map(|worker| worker.id().0).collect::<Vec<_>>(), [0, 1, 2]);
+    drop(workers.remove(1));
+    assert_eq!(index.workers().len(), 2);
+    assert_eq!(index.add_worker().unwrap().id().0, 1);
+}
+
+#[test]
+fn views_end_at_their_bound() {
+    let index = ReferenceIndex::new();
+    let mut worker = index.add_worker().unwrap();
+    for view in 1..VIEWS_MAX {
+        assert_eq!(worker.add_view(), Ok(View(view)));
+    }
+    assert_eq!(worker.add_view(), Err(ViewsExhausted { max: VIEWS_MAX }));
+    assert_eq!(worker.views(), VIEWS_MAX);
 }
 
 #[test]
