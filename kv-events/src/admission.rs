@@ -184,7 +184,7 @@ mod tests {
         assert_eq!((cursor.admit_live(8, false), cursor.missed()), (Verdict::Apply, 0));
         assert_eq!(cursor.admit_live(12, false), Verdict::Replay { from: 9 });
         assert_eq!(cursor.admit_live(12, false), Verdict::ApplyAfterLoss { missed: 3, clear: false });
-        assert_eq!((cursor.missed(), cursor.last()), (3, Some(12)));
+        assert_eq!((cursor.missed(), cursor.last(), cursor.next()), (3, Some(12), 13));
     }
 
     #[test]
@@ -280,7 +280,25 @@ mod tests {
         let mut cursor = at(5);
         cursor.reconnected();
         assert_eq!(replayed(cursor.clone()).admit_live(3, false), Verdict::Restart, "and so did 3");
-        assert_eq!(replayed(cursor).admit_live(6, false), Verdict::Stale, "6 came by replay only");
+        assert_eq!(replayed(cursor.clone()).admit_live(6, false), Verdict::Stale, "6 came by replay only");
+        let mut echoed = replayed(cursor);
+        assert_eq!(echoed.admit_live(8, false), Verdict::Stale);
+        echoed.reconnected();
+        assert_eq!(echoed.admit_live(7, false), Verdict::Restart, "7 came before 8 if it came live at all");
+    }
+
+    #[test]
+    fn what_the_live_socket_brought_is_known_from_its_first_batch_on() {
+        let mut late = Cursor::new();
+        assert_eq!(late.admit_live(40, false), Verdict::Apply);
+        assert_eq!(late.admit_replayed(41, false), Verdict::Apply);
+        late.reconnected();
+        assert_eq!(late.admit_live(40, false), Verdict::Restart);
+        let mut repeated = at(12);
+        assert_eq!(repeated.admit_live(11, false), Verdict::Stale);
+        assert_eq!(repeated.admit_replayed(13, false), Verdict::Apply);
+        repeated.reconnected();
+        assert_eq!(repeated.admit_live(12, false), Verdict::Restart, "a late repeat of 11 does not undo 12");
     }
 
     #[test]

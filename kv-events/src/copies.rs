@@ -167,6 +167,14 @@ mod tests {
         assert_eq!(copies.remove(G, Tier::Device, N, true), Left::Nothing);
     }
 
+    #[test]
+    fn copies_beyond_the_counter_stay_at_its_end() {
+        let mut copies = Copies::default();
+        (0..u32::from(u16::MAX) + 2).for_each(|copy| copies.add(G, Tier::Device, N, copy > 0));
+        assert_eq!(copies.on(G, Tier::Device, N), u16::MAX);
+        assert_eq!(copies.remove(G, Tier::Device, N, true), Left::Here);
+    }
+
     proptest! {
         #[test]
         fn equals_counting_everything(steps in proptest::collection::vec((any::<bool>(), 0usize..4, 0u64..3), 0..60)) {

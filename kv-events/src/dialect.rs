@@ -282,6 +282,35 @@ mod tests {
     }
 
     #[test]
+    fn the_first_root_page_of_several_in_one_store_tells_too() {
+        let pages = Stored {
+            hashes: vec![EngineHash::Word(chained()), EngineHash::Word(9)],
+            tokens: Tokens::Ids((1..=8).collect()),
+            ..store(Layout::Array(7), 0)
+        };
+        assert_eq!(seen(pages).0, Some(Dialect::Sglang));
+    }
+
+    #[test]
+    fn an_engine_once_recognised_stays_recognised() {
+        let mut evidence = Evidence::default();
+        evidence.observe(&store(Layout::Array(7), chained()).into());
+        evidence.observe(&store(Layout::Array(7), 77).into());
+        assert_eq!(evidence.dialect(), Some(Dialect::Sglang));
+    }
+
+    #[test]
+    fn a_caveat_goes_when_the_wire_shows_what_it_said_was_hidden() {
+        use Caveat::{NamespaceNotShown, SaltNotShown};
+        let sglang = Stored { cache_salt: Some("a".into()), ..store(Layout::Array(8), chained()) };
+        assert_eq!(seen(sglang), (Some(Dialect::Sglang), vec![NamespaceNotShown]));
+        let named = Stored { lora_name: Some("ad1".into()), ..store(Layout::Map, chained()) };
+        assert_eq!(seen(named).1, []);
+        assert_eq!(seen(store(Layout::Array(7), 77)), (Some(Dialect::Vllm), vec![SaltNotShown, NamespaceNotShown]));
+        assert_eq!(seen(store(Layout::Array(5), 77)), (Some(Dialect::TokenSpeed), vec![SaltNotShown, NamespaceNotShown]));
+    }
+
+    #[test]
     fn components_that_are_not_scored_are_labelled() {
         let with = |components: &[&str]| Stored {
             components: components.iter().map(|&component| component.into()).collect(),

@@ -222,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn a_clear_by_a_secondary_owner_starts_no_new_life() {
+        let batch = |ownership: Option<&str>| Batch {
+            events: vec![Removed::default().into(), Event::Cleared(Cleared { ownership: ownership.map(Into::into) })],
+            ..Batch::default()
+        };
+        assert!(batch(None).clears() && !batch(Some("kvcr")).clears() && !Batch::default().clears());
+    }
+
+    #[test]
     fn a_short_digest_is_extended_in_front() {
         assert_eq!(EngineHash::Digest(vec![1, 2].into()).name(), BlockName(0x0102));
         assert_eq!(EngineHash::Digest(Vec::new().into()).name(), BlockName(0));

@@ -168,6 +168,19 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_kept_of_what_came_back_was_removed_or_gave_way() {
+        let mut orphans = Orphans::default();
+        orphans.wait(store(1, &[2, 3]));
+        orphans.wait(store(4, &[5]));
+        orphans.take(BlockName(1));
+        orphans.remove(GroupId(0), Tier::Device, BlockName(5));
+        (0..=ORPHAN_BLOCKS_MAX as u64).for_each(|name| _ = orphans.wait(store(7, &[name])));
+        orphans.take(BlockName(7));
+        assert!(orphans.by_parent.is_empty() && orphans.by_name.is_empty() && orphans.stores.is_empty());
+        assert_eq!(orphans.blocks(), 0);
+    }
+
+    #[test]
     fn removals_of_unknown_blocks_do_not_search_what_waits() {
         let mut orphans = Orphans::default();
         (0..ORPHAN_BLOCKS_MAX as u64).for_each(|name| _ = orphans.wait(store(name + 1, &[name])));

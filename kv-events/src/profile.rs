@@ -114,3 +114,18 @@ impl Predictor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caveat_concerns_the_requests_of_its_scope() {
+        let profile = |caveat| Profile { caveats: [caveat].into(), ..Profile::default() };
+        let of = |caveat, lora, salt| profile(caveat).caveat_for(Namespace { lora, salt });
+        let (salt, name) = (Caveat::SaltNotShown, Caveat::NamespaceNotShown);
+        assert_eq!([of(salt, None, None), of(salt, Some("ad1"), Some("")), of(salt, None, Some("a"))], [None, None, Some(salt)]);
+        assert_eq!([of(name, None, None), of(name, Some(""), Some("a")), of(name, Some("ad1"), None)], [None, None, Some(name)]);
+        assert_eq!(of(Caveat::MixedSchemes, None, None), Some(Caveat::MixedSchemes));
+    }
+}

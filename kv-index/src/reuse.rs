@@ -434,6 +434,9 @@ mod tests {
         assert_eq!(joint.longest(9), 0);
         joint.clear();
         assert_eq!(joint.longest(9), 9, "without groups, all of it");
+        joint.push(full(), nonzero(1), &runs(&[]));
+        assert_eq!(joint.longest(9), 0);
+        joint.clear();
         joint.push(full(), nonzero(1), &runs(&[0..7]));
         assert_eq!(joint.longest(9), 7);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kv_events::limits::ORPHAN_BLOCKS_MAX;
 use kv_events::profile::GroupViews;
 use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, StreamOptions, Tier};
 use kv_index::{Index, View};
@@ -66,6 +67,50 @@ fn a_prompt_half_on_the_device_and_half_on_the_host_is_held_whole() {
     ]);
     assert_eq!(rank.index.depth(rank.stream.worker(), device, &request), 0);
     assert_eq!(rank.reused(&prompt), 4);
+}
+
+#[test]
+fn the_device_view_follows_the_devices_copies_only() {
+    let mut rank = Rank::new(StreamOptions { device_views: true, ..StreamOptions::default() });
+    let on = |medium: &str, names: &[u64]| Stored { medium: Some(medium.into()), ..store(names, None, tokens(1, 1)) };
+    let off = |medium: &str| Removed { medium: Some(medium.into()), ..removal(&[1]) };
+    rank.apply([on("GPU", &[1]).into(), on("CPU", &[1]).into(), on("GPU", &[1]).into()]);
+    let device = rank.stream.profile().groups[0].device.unwrap();
+    let held = |rank: &Rank| [View::MAIN, device].map(|view| rank.index.digest(rank.stream.worker(), view).count);
+    rank.apply([off("CPU").into()]);
+    assert_eq!(held(&rank), [1, 1], "the host's copy went");
+    rank.apply([off("GPU").into()]);
+    assert_eq!(held(&rank), [1, 1], "one of the device's two copies went");
+    rank.apply([off("GPU").into()]);
+    assert_eq!(held(&rank), [0, 0]);
+}
+
+#[test]
+fn stores_that_waited_for_one_parent_apply_in_the_order_in_which_they_came() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[2], Some(1), tokens(2, 1)).into(), store(&[2], Some(1), tokens(3, 1)).into()]);
+    rank.apply([store(&[1], None, tokens(1, 1)).into()]);
+    let reused = |second| rank.reused(&[tokens(1, 1), tokens(second, 1)].concat());
+    assert_eq!((reused(2), reused(3)), (1, 2), "the latest store of a name wins");
+    assert_eq!(rank.stream.counts().waited, 2);
+}
+
+#[test]
+fn a_store_that_waits_too_long_is_counted() {
+    let mut rank = Rank::default();
+    let waiting = |name: u64| Event::from(store(&[name], Some(u64::MAX), tokens(1, 1)));
+    rank.apply((0..=ORPHAN_BLOCKS_MAX as u64).map(waiting));
+    assert_eq!((rank.stream.waiting_blocks(), rank.stream.counts().losses.count(Loss::OrphanExpired)), (ORPHAN_BLOCKS_MAX, 1));
+}
+
+#[test]
+fn a_second_main_group_has_a_view_of_its_own() {
+    let mut rank = Rank::default();
+    let second = Stored { group: Some(1), kind: Some("mla_attention".into()), ..store(&[1], None, tokens(1, 1)) };
+    rank.apply([store(&[1, 2], None, tokens(1, 2)).into(), second.into()]);
+    let views: Vec<View> = rank.stream.profile().groups.iter().map(|group| group.any).collect();
+    assert_eq!(views, [View::MAIN, View(1)]);
+    assert_eq!(rank.reused(&tokens(1, 2)), 1, "both must hold it");
 }
 
 #[test]

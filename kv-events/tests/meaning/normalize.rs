@@ -52,10 +52,14 @@ fn each_reason_for_a_loss_is_counted_as_itself() {
     assert_eq!(losses(Stored { block_size: 0, ..plain() }), [(Loss::UnalignedBlocks, 1)]);
     assert_eq!(losses(Stored { block_size: 3, ..plain() }), [(Loss::UnalignedBlocks, 1)]);
     assert_eq!(losses(store(&[1, 2], None, tokens(1, 1))), [(Loss::UnalignedBlocks, 1)]);
+    assert_eq!(losses(store(&[1, 2], None, tokens(1, 3)[..10].to_vec())), [(Loss::UnalignedBlocks, 1)]);
+    assert_eq!(losses(store(&[1], None, tokens(1, 1)[..3].to_vec())), [(Loss::UnalignedBlocks, 1)]);
     assert_eq!(losses(store(&[1, 1], None, tokens(1, 2))), [(Loss::SelfReferencingHashes, 1)]);
     assert_eq!(losses(store(&[1, 5], Some(5), tokens(1, 2))), [(Loss::SelfReferencingHashes, 1)]);
     let kvcr = Some("kvcr".to_owned());
     assert_eq!(losses(Removed { ownership: kvcr.clone(), ..removal(&[1]) }), [(Loss::UnsupportedOwnership, 1)]);
+    assert_eq!(losses(Removed { locality: Some("REMOTE".into()), ..removal(&[1]) }), [(Loss::NonLocalLocality, 1)]);
+    assert_eq!(losses(Removed { medium: Some("DISK".into()), ..removal(&[1]) }), [(Loss::UnservedTier, 1)]);
     assert_eq!(losses(Event::Cleared(Cleared { ownership: kvcr })), [(Loss::UnsupportedOwnership, 1)]);
     assert_eq!(losses(Removed { group: Some(9), ..removal(&[1]) }), [(Loss::UnknownBlock, 1)]);
 }
@@ -92,6 +96,20 @@ fn a_window_group_is_placed_by_the_full_group_of_its_batch() {
     // A hash that the full group does not list, or lists in another order: the tail.
     assert_eq!(names([window(&[2, 9]).into(), full.clone()]), [None, None, Some(2), Some(9)]);
     assert_eq!(names([window(&[3, 2]).into(), full]), [None, None, Some(3), Some(2)]);
+}
+
+#[test]
+fn without_a_full_group_each_window_group_lists_its_last_blocks() {
+    let window = |group, names: &[u64]| Stored {
+        group: Some(group),
+        kind: Some("sliding_window".into()),
+        window: Some(8),
+        ..store(names, None, tokens(1, 4))
+    };
+    let stores = blocks([window(1, &[3]).into(), window(2, &[3, 4]).into()]);
+    let names: Vec<Vec<_>> =
+        stores.iter().map(|blocks| blocks.iter().map(|block| block.name.map(|name| name.0)).collect()).collect();
+    assert_eq!(names, [[None, None, None, Some(3)], [None, None, Some(3), Some(4)]]);
 }
 
 #[test]
@@ -245,6 +263,53 @@ fn salt_and_lora_pass_from_parent_to_child_and_not_beyond_a_clear() {
     assert_eq!(rank.predict_in(Namespace { salt: None, ..salted }, &prompt).blocks, 0);
     rank.apply([Event::Cleared(Cleared::default()), store(&[1], None, prompt[..4].to_vec()).into(), child(2, 1, 1).into()]);
     assert_eq!((rank.predict_in(salted, &prompt).blocks, rank.reused(&prompt)), (0, 2));
+}
+
+#[test]
+fn a_salt_stands_at_a_prompts_first_block_only() {
+    let mut rank = Rank::default();
+    let keys = |texts: [&str; 2]| Some(texts.iter().map(|text| vec![ExtraKey::Text((*text).into())]).collect());
+    rank.apply([Stored { extra_keys: keys(["a", "b"]), ..store(&[1, 2], None, tokens(1, 2)) }.into()]);
+    let mut longer = tokens(1, 2);
+    longer.push(7);
+    let salted = Namespace { lora: None, salt: Some("a") };
+    assert_eq!(rank.predict_in(salted, &longer).blocks, 1, "what the second block's text is, no request can say");
+    let empty = normalize([Stored { extra_keys: keys(["", "b"]), ..store(&[1, 2], None, tokens(1, 2)) }.into()]);
+    assert!(matches!(&empty.changes[..], [Change::Store { namespace: None, .. }]), "an empty salt is none");
+}
+
+#[test]
+fn a_block_that_is_stored_again_without_a_salt_has_none_to_pass_on() {
+    let salted = |name| Stored { cache_salt: Some("a".into()), ..store(&[name], None, tokens(1, 1)) };
+    let (base, child) = (|name| store(&[name], None, tokens(1, 1)), |parent| store(&[9], Some(parent), tokens(2, 1)));
+    let prompt = [tokens(1, 1), tokens(2, 1)].concat();
+    let mut rank = Rank::default();
+    rank.apply([salted(1).into(), base(1).into(), child(1).into()]);
+    assert_eq!(rank.reused(&prompt), 2, "within a batch");
+    let mut rank = Rank::default();
+    rank.apply([salted(1).into()]);
+    rank.apply([base(1).into()]);
+    rank.apply([child(1).into()]);
+    assert_eq!(rank.reused(&prompt), 2, "over batches");
+}
+
+#[test]
+fn what_is_gone_passes_no_salt_on() {
+    let salted = Stored { cache_salt: Some("a".into()), ..store(&[1], None, tokens(1, 1)) };
+    let orphan = store(&[2], Some(1), tokens(2, 1));
+    let prompt = [tokens(1, 1), tokens(2, 1)].concat();
+    for cleared in [false, true] {
+        let mut rank = Rank::default();
+        rank.apply([salted.clone().into()]);
+        if cleared {
+            rank.stream.clear();
+        } else {
+            rank.apply([removal(&[1]).into()]);
+        }
+        rank.apply([orphan.clone().into()]);
+        rank.apply([store(&[1], None, tokens(1, 1)).into()]);
+        assert_eq!(rank.reused(&prompt), 2, "cleared: {cleared}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a lookup makes of a stream.
 
-use kv_events::{Caveat, Removed, Stored, StreamOptions};
-use kv_index::Namespace;
+use kv_events::{Caveat, Predictor, Removed, Stored, StreamOptions};
+use kv_index::{Namespace, Scheme};
 
 use crate::build::{BLOCK, Rank, removal, store, tokens};
 
@@ -49,4 +49,37 @@ fn a_hybrid_model_reuses_what_all_groups_allow() {
     assert_eq!(rank.reused(&tokens(1, 6)), 4);
     rank.apply([Removed { group: Some(2), ..removal(&[4]) }.into()]);
     assert_eq!(rank.reused(&tokens(1, 6)), 0);
+}
+
+#[test]
+fn a_request_that_was_cut_short_is_answered_as_far_as_it_goes() {
+    let mut rank = Rank::default();
+    rank.apply([store(&[1, 2], None, tokens(1, 2)).into()]);
+    let (profile, mut request) = (rank.stream.profile().clone(), Vec::new());
+    profile.scheme.unwrap().hash_prompt(Namespace::default(), &tokens(1, 2), &mut request);
+    let blocks =
+        |request: &[_], tokens| Predictor::new().predict(&rank.index, rank.stream.worker(), &profile, request, tokens).blocks;
+    assert_eq!([blocks(&request[..1], 900), blocks(&[], 900), blocks(&request, 3)], [1, 0, 0]);
+    // Blocks that were cut by another scheme are other content, however many there are.
+    Scheme::plain(8.try_into().unwrap()).hash_prompt(Namespace::default(), &tokens(1, 2), &mut request);
+    assert_eq!(blocks(&request, 9), 0);
+}
+
+#[test]
+fn a_stream_of_one_window_group_needs_the_window_only() {
+    let window = |window| Stored { kind: Some("sliding_window".into()), window, ..store(&[1, 2, 3, 4], None, tokens(1, 4)) };
+    let mut rank = Rank::default();
+    rank.apply([window(Some(2 * BLOCK + 1)).into(), removal(&[2]).into()]);
+    assert_eq!((rank.reused(&tokens(1, 4)), rank.reused(&tokens(1, 3))), (4, 1));
+    let mut rank = Rank::default();
+    rank.apply([window(None).into(), removal(&[2]).into()]);
+    assert_eq!(rank.reused(&tokens(1, 4)), 1, "a window of unknown length wants all of it");
+}
+
+#[test]
+fn a_unit_may_be_finer_than_the_engines_blocks() {
+    let mut rank = Rank::new(StreamOptions { block_tokens: Some(2.try_into().unwrap()), ..StreamOptions::default() });
+    rank.apply([store(&[1, 2], None, tokens(1, 2)).into()]);
+    assert_eq!((rank.reused(&tokens(1, 2)), rank.reused(&tokens(1, 2)[..6])), (4, 2), "whole blocks of the engine only");
+    assert!(rank.stream.profile().caveats.is_empty());
 }
