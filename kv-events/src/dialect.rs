@@ -112,23 +112,16 @@ impl fmt::Display for Dialect {
 
 /// What the stores of a stream have shown so far.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "four things that were seen or not, each by itself")]
 pub(crate) struct Evidence {
     dialect: Option<Dialect>,
     layout: Layout,
-    /// How SGLang makes its names, once a page at a root has shown it.
-    chain: Option<Chain>,
+    /// A page at a root had `CPython`'s hash of its tokens alone for a name.
+    position_free_names: bool,
     salt_shown: bool,
     lora_shown: bool,
     /// A store named a component other than full attention.
     components_shown: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chain {
-    /// CPython's hash of the page's tokens.
-    Page,
-    /// SHA-256 over the page before and the page's tokens.
-    Sha256,
 }
 
 impl Evidence {
@@ -174,25 +167,15 @@ impl Evidence {
 
     /// Old vLLM and old SGLang have the same slots; the hash of a page at a root tells them apart.
     fn recognise_by_hash(&mut self, store: &Stored) -> Option<Dialect> {
-        if matches!(store.tokens, Tokens::Bigrams(_)) {
-            self.chain = Some(Chain::Sha256);
+        let Tokens::Ids(tokens) = &store.tokens else { return Some(Dialect::Sglang) };
+        let name = store.hashes.first()?.name().0;
+        let page = tokens.get(..tokens.len() / store.hashes.len())?;
+        self.position_free_names = name == sglang::legacy_page(page);
+        if self.position_free_names || name == sglang::Chain::root(None).next(page).event_word() {
             return Some(Dialect::Sglang);
         }
-        let (Tokens::Ids(tokens), Some(hash)) = (&store.tokens, store.hashes.first()) else { return None };
-        let page = tokens.get(..tokens.len() / store.hashes.len())?;
-        let name = hash.name().0;
-        self.chain = if name == sglang::Chain::root(None).next(page).event_word() {
-            Some(Chain::Sha256)
-        } else if name == sglang::legacy_page(page) {
-            Some(Chain::Page)
-        } else {
-            None
-        };
-        match self.chain {
-            Some(_) => Some(Dialect::Sglang),
-            // A page inside a prompt proves nothing about a chained hash.
-            None => store.parent.is_none().then_some(Dialect::Vllm),
-        }
+        // A page inside a prompt proves nothing about a chained hash.
+        store.parent.is_none().then_some(Dialect::Vllm)
     }
 
     fn vllm(&self) -> BTreeSet<Caveat> {
@@ -209,10 +192,10 @@ impl Evidence {
 
     fn sglang(&self) -> BTreeSet<Caveat> {
         let mut caveats = BTreeSet::new();
-        match (self.layout, self.chain) {
-            (_, Some(Chain::Page)) => _ = caveats.insert(Caveat::PositionFreeNames),
-            (Layout::Array(6), _) => _ = caveats.insert(Caveat::ForgetsOnSplit),
-            _ => {}
+        if self.position_free_names {
+            caveats.insert(Caveat::PositionFreeNames);
+        } else if self.layout == Layout::Array(6) {
+            caveats.insert(Caveat::ForgetsOnSplit);
         }
         // 0.5.18 shows a salt, in arrays where there is one; 0.5.22 shows the LoRA, in maps where there is one.
         if self.layout != Layout::Map && !self.salt_shown {
