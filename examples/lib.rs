@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod client;
 pub mod gateway;
 pub mod mock_engine;
+pub mod replay;
 
 /// The README, whose code is compiled and run with the tests.
 #[cfg(doctest)]

@@ -1,7 +1,5 @@
 //! Records a live engine's events and requests, and checks recordings.
 
-mod record;
-
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -10,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use kv_events::{CopyRule, StreamOptions};
 use kv_examples::capture::check::{Report, check};
-use record::{RecordOptions, record};
+use kv_examples::capture::record::{RecordOptions, record};
 
 /// Records what a live engine publishes and is asked, and checks that the router's prediction from the events equals what the
 /// engine reported, request by request. The file is what to send with a bug report.
@@ -58,7 +56,7 @@ fn record_engine(options: &RecordOptions) -> ExitCode {
         .map_err(|error| format!("{}: {error}", options.out.display()))
         .and_then(|file| runtime.block_on(record(options, BufWriter::new(file))).map_err(|error| error.to_string()));
     match recorded {
-        Ok(counts) => eprintln!("{}: {counts:?}", options.out.display()),
+        Ok(counts) => eprintln!("{}: {counts}", options.out.display()),
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;

@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod file;
+pub mod record;
 pub mod replayer;
 pub mod report;
 pub mod timeline;

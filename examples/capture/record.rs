@@ -14,7 +14,7 @@
 //!
 //! | kind | fields | |
 //! |---|---|---|
-//! | `request` | `name`, `path`, `t_start`, `t` (end), `status`, `model`, `rank` or null, `prompt_token_ids`, `max_tokens`, `output_token_ids`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `extra` (the other fields of the request's body) | what the engine did not say is null: all its fields when it refused or the client hung up, `cached_tokens` alone where it writes null for 0; `prompt_token_ids` for a text that came back without its ids |
+//! | `request` | `name`, `t_start`, `t` (end), `status`, `model`, `rank` or null, `prompt_token_ids`, `max_tokens`, `output_token_ids`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `extra` (the other fields of the request's body) | `status` is 502 when no answer came to its end, and 499 when the client hung up before; what the engine did not say is null, `cached_tokens` also where it writes null for 0; `prompt_token_ids` is missing for a text that came back without its ids |
 //! | `request` | `name` `clear`, `path`, `t_start`, `t`, `status` | the cache was emptied over HTTP |
 //! | `link` | `port`, `t`, `state` (`connected`, `disconnected`, `unreachable`), `cause` | what became of a subscription |
 //! | `lagged` | `port`, `t`, `lost` | messages that came faster than they could be written |
@@ -42,49 +42,51 @@ use tokio::time::timeout;
 
 use engine::Engine;
 use events::Streams;
-pub(crate) use journal::Counts;
+pub use journal::Counts;
 use journal::Journal;
+pub use load::LoadOptions;
 
 /// What to record, and what to send meanwhile.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct RecordOptions {
+pub struct RecordOptions {
     /// The engine's HTTP address.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8000")]
-    pub(crate) engine: reqwest::Url,
+    pub engine: reqwest::Url,
     /// Rank 0's publisher, as the engine's configuration names it; a wildcard becomes the engine's host.
     #[arg(long, value_name = "tcp://HOST:PORT", default_value = "tcp://*:5557")]
-    pub(crate) events: Endpoint,
+    pub events: Endpoint,
     /// Rank 0's replay socket, if the engine has one.
     #[arg(long, value_name = "tcp://HOST:PORT")]
-    pub(crate) replay: Option<Endpoint>,
+    pub replay: Option<Endpoint>,
     /// Data-parallel ranks, each at the next port.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) ranks: u32,
+    pub ranks: u32,
     /// Only events whose topic starts with this.
     #[arg(long, default_value = "")]
-    pub(crate) topic: String,
+    pub topic: String,
     /// The file to write.
     #[arg(long, value_name = "FILE")]
-    pub(crate) out: PathBuf,
+    pub out: PathBuf,
     /// The recording's name in its first line.
     #[arg(long, default_value = "recording")]
-    pub(crate) case: String,
+    pub case: String,
     /// Anything a reader should know, in the first line.
     #[arg(long, default_value = "")]
-    pub(crate) note: String,
+    pub note: String,
     /// Accept requests here, pass them to the engine and record them. Runs until Ctrl-C, or for --duration-s.
     #[arg(long, value_name = "ADDR")]
-    pub(crate) listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
     /// Record for this long where nothing else ends it.
     #[arg(long, value_name = "SECONDS")]
-    pub(crate) duration_s: Option<u64>,
+    pub duration_s: Option<u64>,
+    /// The built-in load.
     #[command(flatten)]
-    pub(crate) load: load::LoadOptions,
+    pub load: LoadOptions,
 }
 
 /// Why a recording could not be made.
 #[derive(Debug, Error)]
-pub(crate) enum RecordError {
+pub enum RecordError {
     /// The engine does not answer.
     #[error("expected an engine at {url}: {source}")]
     Engine {
@@ -129,7 +131,7 @@ pub(crate) enum RecordError {
 ///
 /// # Errors
 /// [`RecordError`]; what was recorded until then stands in `out`.
-pub(crate) async fn record(options: &RecordOptions, out: impl Write) -> Result<Counts, RecordError> {
+pub async fn record(options: &RecordOptions, out: impl Write) -> Result<Counts, RecordError> {
     let engine = Arc::new(Engine::discover(&options.engine).await?);
     let (journal, lines) = Journal::begin(journal::Meta::new(options, &engine));
     let work = drive(options, engine, journal);
@@ -137,17 +139,19 @@ pub(crate) async fn record(options: &RecordOptions, out: impl Write) -> Result<C
     Ok(counts)
 }
 
-/// Everything that makes lines. The journal ends with it.
+/// Everything that makes lines.
 async fn drive(options: &RecordOptions, engine: Arc<Engine>, journal: Journal) -> Result<(), RecordError> {
     let mut streams = Streams::open(options, &journal)?;
     streams.connected().await?;
-    streams.replay(&journal).await?;
+    streams.replay(&journal).await;
     tokio::select! {
         sent = send(options, engine, &journal) => sent?,
         _ = tokio::signal::ctrl_c() => eprintln!("stopping"),
     }
     streams.quiet(&journal).await;
-    streams.replay(&journal).await
+    streams.replay(&journal).await;
+    journal.end().await;
+    Ok(())
 }
 
 async fn send(options: &RecordOptions, engine: Arc<Engine>, journal: &Journal) -> Result<(), RecordError> {

@@ -213,7 +213,7 @@ pub fn decode(message: &Message) -> Option<(u64, Batch)> {
     Some((message.sequence, decode_batch(message.payload)))
 }
 
-fn batch_of<'a>(answer: Result<frame::ReplayAnswer<'a>, frame::FrameError>) -> Option<frame::Message<'a>> {
+fn batch_of(answer: Result<frame::ReplayAnswer<'_>, frame::FrameError>) -> Option<frame::Message<'_>> {
     match answer.ok()? {
         frame::ReplayAnswer::Batch(message) => Some(message),
         frame::ReplayAnswer::End => None,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! It is a thin driver of the three crates, and meant to be read as one. Each engine has a task that asks for its health and
-//! models ([`fleet`]); each of its ranks has a task that owns the rank's event stream from the socket to the index. A
+//! models (`fleet`); each of its ranks has a task that owns the rank's event stream from the socket to the index. A
 //! request is read as far as routing needs it, its tokens are found, the index says what each rank would reuse of them,
 //! `kv-routing` decides, and the client's own bytes go to the engine. What the engine then reports as cached is held
 //! against the prediction.
@@ -30,7 +30,10 @@ mod settings;
 mod table;
 mod tokens;
 
+pub use self::fleet::WatchError;
 pub use self::run::{RunError, run};
 pub use self::server::{Gateway, StartError};
-pub use self::settings::{EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError};
+pub use self::settings::{
+    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError,
+};
 pub use self::tokens::TokenFilesError;

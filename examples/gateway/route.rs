@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::HeaderValue;
-use kv_events::{Prediction, Predictor};
+use kv_events::{Caveat, Prediction, Predictor};
 use kv_index::{ContentHash, Index, Namespace, Scheme};
 use kv_routing::{Candidate, Decision, Load, Record, Request};
 use serde::Serialize;
@@ -35,7 +35,7 @@ impl App {
         let (server, rank) = ranks[decision.index];
         let cached_tokens = candidates[decision.index].overlap_tokens;
         let forecast = match question.tokens {
-            Ok(_) => Forecast::Known { prompt_tokens, cached_tokens },
+            Ok(_) => Forecast::Known { prompt_tokens, cached_tokens, caveat: caveat(question.inbound, server, rank) },
             Err(reason) => Forecast::Unknown(reason),
         };
         if self.settings.log_decisions {
@@ -58,6 +58,18 @@ fn candidate<I: Index>(lookup: &mut Lookup<'_, I>, server: &Server, rank: &Rank)
         ready: true,
         load: Load { in_flight, queued_tokens: tally.prefill_tokens.value() },
     }
+}
+
+/// Why the engine may report something else than predicted: its wire does not tell all, or not all of it came.
+fn caveat(inbound: &Inbound, server: &Server, rank: usize) -> Option<&'static str> {
+    let stream = server.engine.ranks()[rank].stream();
+    let of_wire = stream.profile.caveat_for(namespace(inbound, server.is_adapter)).map(Caveat::as_str);
+    of_wire.or_else(|| Some(stream.trust()).filter(|trust| *trust != Trust::Exact).map(Trust::as_str))
+}
+
+/// What makes equal tokens other content for this request. An adapter enters by the name it is served under.
+fn namespace(inbound: &Inbound, is_adapter: bool) -> Namespace<'_> {
+    Namespace { lora: is_adapter.then_some(inbound.model.as_str()), salt: inbound.salt.as_deref() }
 }
 
 /// One prompt's lookups. Its blocks are hashed once for each way in which the candidates cut and tell them apart, which
@@ -96,10 +108,8 @@ impl<'a, I: Index> Lookup<'a, I> {
         if let Some(place) = self.hashed.iter().position(|(known, _)| *known == key) {
             return place;
         }
-        let lora = key.is_adapter.then_some(self.inbound.model.as_str());
-        let namespace = Namespace { lora, salt: self.inbound.salt.as_deref() };
         let mut hashes = Vec::new();
-        key.scheme.hash_prompt(namespace, self.tokens, &mut hashes);
+        key.scheme.hash_prompt(namespace(self.inbound, key.is_adapter), self.tokens, &mut hashes);
         self.hashed.push((key, hashes));
         self.hashed.len() - 1
     }

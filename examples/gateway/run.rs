@@ -44,21 +44,21 @@ pub async fn run(options: &Options) -> Result<(), RunError> {
     screen.start_log();
     let mut signals = Signals::new()?;
     let mut settings = Settings::resolve(options)?;
-    let engines = if settings.engines.is_empty() { Some(demo::start_engines().await?) } else { None };
+    let engines = if settings.engines.is_empty() { Some(demo::start_engines(options).await?) } else { None };
     if let Some(engines) = &engines {
         settings.engines = demo::specs(engines)?;
     }
     let gateway = Gateway::start(settings).await?;
     screen.print(&gateway.greeting());
     let mut helpers = JoinSet::new();
-    helpers.spawn(gateway.keep_table_shown(screen.clone()));
+    helpers.spawn(gateway.table().keep_shown(screen.clone()));
     if let Some(engines) = &engines {
         helpers.spawn(demonstrate(&gateway, engines, options, screen.clone()));
     }
     signals.next().await;
     helpers.shutdown().await;
     screen.finish();
-    screen.print(&gateway.table());
+    screen.print(&gateway.table().render());
     screen.print(&format!("Stopping: running answers have {} s. Again to stop at once.", GRACE.as_secs()));
     tokio::select! {
         () = stop(gateway, engines) => Ok(()),
@@ -77,12 +77,14 @@ async fn stop(gateway: Gateway, engines: Option<MockFleet>) {
 /// The demonstration's load, and then what there is to try.
 fn demonstrate(gateway: &Gateway, engines: &MockFleet, options: &Options, screen: Screen) -> impl Future<Output = ()> + 'static {
     let (address, model) = (gateway.address().to_string(), engines.config().model.clone());
-    let (ready, requests) = (gateway.all_ready(), if options.no_demo_load { 0 } else { options.demo_requests });
+    let (table, ready, requests) =
+        (gateway.table(), gateway.all_ready(), if options.no_demo_load { 0 } else { options.demo_requests });
     async move {
         ready.await;
         if requests > 0 {
             screen.print(&format!("Sending {requests} chat requests of users who share system prompts ..."));
             screen.print(&demo::send(address.clone(), model.clone(), requests).await);
+            screen.show(&table.render());
         }
         screen.print(&demo::curl_lines(&address, &model));
     }

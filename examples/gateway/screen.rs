@@ -45,10 +45,10 @@ impl Screen {
         });
     }
 
-    /// Leaves the last table where it stands.
+    /// Takes the live table away. What is printed from now on stays.
     pub(super) fn finish(&self) {
         if let Some(bar) = &self.table {
-            bar.abandon();
+            bar.finish_and_clear();
         }
     }
 

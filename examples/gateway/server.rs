@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
-use kv_index::{ReferenceIndex, WorkersExhausted};
+use kv_index::ReferenceIndex;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -14,12 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::router;
 use super::app::App;
-use super::fleet::Fleet;
+use super::fleet::{Fleet, WatchError};
 use super::limits::{GRACE, GRACE_LAST};
 use super::proxy::Proxy;
-use super::screen::Screen;
 use super::settings::{IndexKind, Settings};
-use super::table;
+use super::table::Table;
 use super::tokens::{TokenFilesError, Tokens};
 
 /// A gateway that serves.
@@ -49,9 +48,9 @@ pub enum StartError {
     /// The tokenizer or its template.
     #[error("cannot tokenize: {0}")]
     Tokens(#[from] TokenFilesError),
-    /// More ranks than the index takes.
-    #[error("too many engines: {0}")]
-    Index(#[from] WorkersExhausted),
+    /// The engines' events.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
 }
 
 impl Gateway {
@@ -65,13 +64,13 @@ impl Gateway {
         let listener = TcpListener::bind(&settings.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let (closing, cut, mut watching) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
-        let proxy = Proxy::new(settings.max_wait, cut.clone());
-        let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.client().clone())?;
+        let proxy = Proxy::new(settings.max_wait, settings.api_key.as_ref(), cut.clone());
+        let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.questions().clone())?;
         let index = match settings.kv_index {
             IndexKind::Reference => ReferenceIndex::new(),
         };
         let fleet = Fleet::new(&settings.engines);
-        fleet.watch(&index, proxy.client(), &mut watching)?;
+        fleet.watch(&index, proxy.questions(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
         let serving = tokio::spawn(serve(listener, app.clone(), closing.clone()));
         Ok(Self { app, address, closing, cut, serving, watching })
@@ -91,14 +90,9 @@ impl Gateway {
         [head].into_iter().chain(engines).collect::<Vec<_>>().join("\n")
     }
 
-    /// The table of all ranks: blocks, requests, hit rate, predicted against reported.
-    pub fn table(&self) -> String {
-        table::render(&self.app)
-    }
-
-    /// Shows the table on `screen` until the future is dropped.
-    pub(super) fn keep_table_shown(&self, screen: Screen) -> impl Future<Output = ()> + 'static {
-        table::keep_shown(self.app.clone(), screen)
+    /// A view of all ranks: blocks, requests, hit rate, predicted against reported.
+    pub(super) fn table(&self) -> Table {
+        Table::of(self.app.clone())
     }
 
     /// Ends when every engine answers and every event stream is connected.
@@ -111,7 +105,7 @@ impl Gateway {
         }
     }
 
-    /// Takes no further connection, lets running answers finish for [`GRACE`], tells those that did not, and closes all sockets.
+    /// Takes no further connection, lets running answers finish for a few seconds, tells those that did not, and closes all sockets.
     pub async fn stop(mut self) {
         self.closing.cancel();
         if timeout(GRACE, &mut self.serving).await.is_err() {
@@ -126,6 +120,14 @@ impl Gateway {
 
 /// How often a start-up that is waited for is looked at.
 const READY_POLL: Duration = Duration::from_millis(20);
+
+impl Drop for Gateway {
+    /// Ends it at once, for whoever does not wait.
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.cut.cancel();
+    }
+}
 
 async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) -> std::io::Result<()> {
     // Each token of a stream is a small write, and waits for the one before it unless told not to.

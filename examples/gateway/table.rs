@@ -10,28 +10,40 @@ use super::fleet::{Engine, Rank};
 use super::limits::TABLE_EVERY;
 use super::screen::Screen;
 
-/// Shows the table until the task is aborted: always on a terminal, once in a while and only when something has changed
-/// where the output goes elsewhere.
-pub(super) async fn keep_shown(app: Arc<App>, screen: Screen) {
-    let (drawn, printed) = TABLE_EVERY;
-    let mut last = String::new();
-    loop {
-        sleep(if screen.is_live() { drawn } else { printed }).await;
-        let table = render(&app);
-        if table != last {
-            screen.show(&table);
-            last = table;
-        }
-    }
+/// The table of one gateway.
+#[derive(Clone)]
+pub(super) struct Table {
+    app: Arc<App>,
 }
 
-/// The table as text.
-pub(super) fn render(app: &App) -> String {
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    for engine in app.fleet.engines() {
-        rows.extend(engine.ranks().iter().map(|rank| row(app, engine, rank)));
+impl Table {
+    pub(super) fn of(app: Arc<App>) -> Self {
+        Self { app }
     }
-    layout(&rows)
+
+    /// Shows the table until the task is aborted: always on a terminal, once in a while and only when something has
+    /// changed where the output goes elsewhere.
+    pub(super) async fn keep_shown(self, screen: Screen) {
+        let (drawn, printed) = TABLE_EVERY;
+        let mut last = String::new();
+        loop {
+            sleep(if screen.is_live() { drawn } else { printed }).await;
+            let table = self.render();
+            if table != last {
+                screen.show(&table);
+                last = table;
+            }
+        }
+    }
+
+    /// The table as text.
+    pub(super) fn render(&self) -> String {
+        let mut rows = vec![HEAD.map(str::to_owned)];
+        for engine in self.app.fleet.engines() {
+            rows.extend(engine.ranks().iter().map(|rank| row(&self.app, engine, rank)));
+        }
+        layout(&rows)
+    }
 }
 
 fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
@@ -41,15 +53,14 @@ fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
     let if_told = |text: String| if told { text } else { "-".to_owned() };
     [
         name,
-        if engine.is_ready() { "ready" } else { "down" }.to_owned(),
-        stream.trust().as_str().to_owned(),
+        if engine.is_ready() { stream.trust().as_str() } else { "down" }.to_owned(),
         grouped(app.blocks(&stream)),
         grouped(tally.requests.value()),
         grouped(tally.in_flight.value()),
         tally.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
         if_told(grouped(tally.predicted_tokens.value())),
         if_told(grouped(tally.cached_tokens.value())),
-        if_told(format!("{} of {}", grouped(tally.equal.value()), grouped(tally.compared.value()))),
+        if_told(format!("{}/{}", tally.equal.value(), tally.compared.value())),
     ]
 }
 
@@ -82,11 +93,10 @@ fn grouped(number: u64) -> String {
     text
 }
 
-const COLUMNS: usize = 10;
-const HEAD: [&str; COLUMNS] =
-    ["worker", "engine", "events", "blocks", "requests", "running", "hit rate", "predicted", "reported", "equal"];
+const COLUMNS: usize = 9;
+const HEAD: [&str; COLUMNS] = ["worker", "state", "blocks", "requests", "running", "hit rate", "predicted", "reported", "equal"];
 /// Columns of words come first.
-const WORD_COLUMNS: usize = 3;
+const WORD_COLUMNS: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -101,9 +111,9 @@ mod tests {
     fn columns_line_up() {
         let row = |name: &str, blocks: &str| {
             let mut row = HEAD.map(|_| String::new());
-            (row[0], row[3]) = (name.to_owned(), blocks.to_owned());
+            (row[0], row[2]) = (name.to_owned(), blocks.to_owned());
             row
         };
-        assert_eq!(layout(&[row("worker", "blocks"), row("a", "7")]), "worker      blocks\na                7\n");
+        assert_eq!(layout(&[row("worker", "blocks"), row("a", "7")]), "worker    blocks\na              7\n");
     }
 }

@@ -51,6 +51,11 @@ impl RequestLog {
         ring.entries.push_back(entry);
     }
 
+    /// The number of the next entry.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.0.lock().next_sequence
+    }
+
     /// At most `limit` entries from `since` on, or from the oldest one that is left.
     pub(super) fn page(&self, since: u64, limit: usize) -> Vec<LogEntry> {
         let ring = self.0.lock();

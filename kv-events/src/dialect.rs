@@ -42,6 +42,8 @@ pub enum Caveat {
     /// Stores of another block size, or of other windows, than the first of the stream or of their group: they could not be
     /// placed, or the blocks between their names count as not held.
     MixedSchemes,
+    /// An EAGLE drafter over a hybrid model: which groups it looks ahead in is not announced, and vLLM drops a block in those only.
+    DraftGroupsNotShown,
     /// SGLang's stores tell which component's cache (a sliding window's, a recurrent state's) they fill; all count as full
     /// attention here, and the engine may reuse less.
     ComponentsNotScored,
@@ -78,6 +80,7 @@ impl Caveat {
             Self::NamespaceNotShown => "namespace_not_shown",
             Self::GroupsWithoutKinds => "groups_without_kinds",
             Self::MixedSchemes => "mixed_schemes",
+            Self::DraftGroupsNotShown => "draft_groups_not_shown",
             Self::ComponentsNotScored => "components_not_scored",
         }
     }

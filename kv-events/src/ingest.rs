@@ -298,6 +298,10 @@ impl<W: Worker> Stream<W> {
         if self.normalizer.misfits() > 0 {
             caveats.insert(Caveat::MixedSchemes);
         }
+        let plain = self.normalizer.groups().all(|(id, group)| id.0 == 0 && group.kind.is_main());
+        if self.options.drops_last_block && !plain {
+            caveats.insert(Caveat::DraftGroupsNotShown);
+        }
         let views = self.normalizer.groups().zip(&self.views);
         let profile = Profile {
             dialect: self.evidence.dialect(),

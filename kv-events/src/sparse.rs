@@ -8,14 +8,16 @@ use hashbrown::HashMap;
 /// the life of the stream. Constant time over many calls.
 pub(crate) fn remove<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: &K) -> Option<V> {
     let removed = map.remove(key)?;
-    if map.capacity() > SPARE_MAX && map.len() < map.capacity() / 8 {
+    // Not by `capacity`, which counts the traces of removed entries as room that is gone.
+    let used_bytes = map.len() * size_of::<(K, V)>();
+    if map.allocation_size() > SPARE_BYTES_MAX && map.allocation_size() / 8 > used_bytes {
         map.shrink_to(2 * map.len());
     }
     Some(removed)
 }
 
-/// Entries' worth of room that a map may keep for nothing: some 32 kB.
-const SPARE_MAX: usize = 1024;
+/// Bytes that a map may keep for nothing.
+const SPARE_BYTES_MAX: usize = 32 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@
 //! # What it promises
 //! The thirteen rules at the head of [`index`]. Holes, twins, moved names, names that disagree between workers, and
 //! names that collide are ordinary input. [`ReferenceIndex`] is the rules written down as code; every other index is
-//! tested against it with the operations of [`testing`] (feature `testing`).
+//! tested against it with the operations of `testing` (feature `testing`).
 //!
 //! # What it is not
 //! It has no runtime, no I/O, no clock. It does not read engines' events (`kv-events` does) and does not choose a worker

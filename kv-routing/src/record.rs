@@ -109,7 +109,7 @@ mod tests {
             let router = Router {
                 policy: Policy::CacheAware,
                 prefill: Prefill { tokens_per_s: rate, degraded_weight: weight },
-                queue: Queue { tokens_per_s: rate, in_flight_s: weight },
+                queue: Queue { tokens_per_s: rate, in_flight_s: weight, weight },
             };
             let record = router.decide(Request { prompt_tokens: 100 }, &[holder, Candidate::default()], 1).unwrap().record;
             let costs: Vec<f64> = record.scored.iter().flat_map(|scored| &scored.costs_s).map(|cost| cost.1).collect();

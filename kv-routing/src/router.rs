@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn the_holder_wins_until_its_queue_costs_more_than_its_prefix_saves() {
         let idle = candidate(1, 0, 0);
-        assert_eq!(chosen(Policy::CacheAware, &[idle, candidate(2, 900, 17)], 0), 2);
-        assert_eq!(chosen(Policy::CacheAware, &[idle, candidate(2, 900, 19)], 0), 1);
+        assert_eq!(chosen(Policy::CacheAware, &[idle, candidate(2, 900, 170)], 0), 2);
+        assert_eq!(chosen(Policy::CacheAware, &[idle, candidate(2, 900, 190)], 0), 1);
         assert_eq!(chosen(Policy::LeastLoad, &[idle, candidate(2, 900, 1)], 0), 1);
     }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kv_events::adapter::zmq::{Endpoint, Replay, ReplayEvent, ReplayOptions, Subscriber, SubscriberEvent, SubscriberOptions};
+use kv_events::wire::frame::replay_request;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::journal::{Journal, Line, hex};
 use super::{RecordError, RecordOptions};
-use kv_events::wire::frame::replay_request;
 
 /// All ranks of one engine.
 #[derive(Debug)]
@@ -68,11 +68,10 @@ impl Streams {
     }
 
     /// Asks every rank for all that it still has.
-    pub(super) async fn replay(&self, journal: &Journal) -> Result<(), RecordError> {
+    pub(super) async fn replay(&self, journal: &Journal) {
         for (port, replay) in self.ranks.iter().filter_map(|rank| rank.replay.as_ref()) {
             record_replay(replay, *port, journal).await;
         }
-        Ok(())
     }
 
     /// Waits until the last request's events have come: none for a while, on any rank.

@@ -1,5 +1,6 @@
 //! The recording's lines, from every task into one file.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::RecordOptions;
 use super::engine::Engine;
+use crate::client::Evidence;
 
 /// One line of the file; the parent module's documentation says what each field holds.
 #[derive(Debug, Serialize)]
@@ -63,10 +65,12 @@ impl Meta {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct RequestLine {
     pub(super) name: String,
-    pub(super) path: String,
+    /// Of a call that asks for no tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<String>,
     pub(super) t_start: f64,
     pub(super) t: f64,
-    /// 0 when no answer came.
+    /// The engine's, or [`NO_ANSWER`], or [`HUNG_UP`].
     pub(super) status: u16,
     #[serde(flatten)]
     pub(super) inference: Option<Inference>,
@@ -77,6 +81,7 @@ pub(super) struct RequestLine {
 pub(super) struct Inference {
     pub(super) model: Option<String>,
     pub(super) rank: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompt_token_ids: Option<Vec<u32>>,
     pub(super) max_tokens: Option<u64>,
     pub(super) output_token_ids: Option<Vec<u32>>,
@@ -86,11 +91,23 @@ pub(super) struct Inference {
     pub(super) extra: Map<String, Value>,
 }
 
-/// Takes lines from any task. The file ends when the last clone is gone.
+impl Inference {
+    /// Adds what the answer said.
+    pub(super) fn add(&mut self, evidence: Evidence) {
+        self.prompt_token_ids = self.prompt_token_ids.take().or(evidence.prompt_token_ids);
+        self.output_token_ids = evidence.output_token_ids;
+        self.prompt_tokens = evidence.prompt_tokens;
+        self.completion_tokens = evidence.completion_tokens;
+        self.cached_tokens = evidence.cached_tokens;
+    }
+}
+
+/// Takes lines from any task.
 #[derive(Clone, Debug)]
 pub(super) struct Journal {
     began: Instant,
-    lines: mpsc::Sender<Line>,
+    /// Nothing is the end: a proxy's idle connection may hold a clone for long after it.
+    lines: mpsc::Sender<Option<Line>>,
 }
 
 impl Journal {
@@ -109,7 +126,12 @@ impl Journal {
     /// Adds a line; waits while the writer is behind.
     pub(super) async fn add(&self, line: Line) {
         // The writer is gone only when it failed, which ends the recording with its error.
-        let _ = self.lines.send(line).await;
+        let _ = self.lines.send(Some(line)).await;
+    }
+
+    /// Ends the file. What is added later, by any clone, is dropped.
+    pub(super) async fn end(&self) {
+        let _ = self.lines.send(None).await;
     }
 
     /// Adds a line where nothing can wait.
@@ -123,7 +145,7 @@ impl Journal {
 #[derive(Debug)]
 pub(super) struct Lines {
     first: Line,
-    rest: mpsc::Receiver<Line>,
+    rest: mpsc::Receiver<Option<Line>>,
 }
 
 impl Lines {
@@ -134,11 +156,15 @@ impl Lines {
         out.flush()?;
         let mut batch = Vec::with_capacity(LINES_MAX);
         while self.rest.recv_many(&mut batch, LINES_MAX).await > 0 {
-            for line in batch.drain(..) {
+            let ends = batch.iter().any(Option::is_none);
+            for line in batch.drain(..).map_while(|line| line) {
                 counts.add(&line);
                 write_line(&mut out, &line)?;
             }
             out.flush()?;
+            if ends {
+                break;
+            }
         }
         Ok(counts)
     }
@@ -146,17 +172,17 @@ impl Lines {
 
 /// How many lines of each kind a recording has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Messages of the publishers.
-    pub(crate) live: u64,
+    pub live: u64,
     /// Answers of the replay sockets.
-    pub(crate) replayed: u64,
+    pub replayed: u64,
     /// Requests.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Requests that failed.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// Messages that could not be written in time.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
 impl Counts {
@@ -174,19 +200,28 @@ impl Counts {
     }
 }
 
-/// Frames as the file has them.
-pub(super) fn hex(frames: &[Bytes]) -> Vec<String> {
-    frames.iter().map(|frame| frame.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()).collect()
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { live, replayed, requests, failed, lost } = self;
+        write!(f, "{live} live messages, {replayed} replayed, {requests} requests ({failed} failed), {lost} messages lost")
+    }
 }
 
-fn hex_digit(nibble: u8) -> char {
-    char::from(b"0123456789abcdef"[usize::from(nibble)])
+/// Frames as the file has them.
+pub(super) fn hex(frames: &[Bytes]) -> Vec<String> {
+    frames.iter().map(hex::encode).collect()
 }
 
 fn write_line(out: &mut impl Write, line: &Line) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
 }
+
+/// The status where no answer came, or not to its end: what a gateway says then.
+pub(super) const NO_ANSWER: u16 = 502;
+
+/// The status of an answer that the client did not wait for, as nginx writes it.
+pub(super) const HUNG_UP: u16 = 499;
 
 /// Lines that wait for the writer, and that it takes at a time. A busy engine makes some hundred a second.
 const LINES_MAX: usize = 1024;
@@ -206,22 +241,23 @@ mod tests {
         assert_eq!(live, serde_json::json!({"kind": "live", "port": 15557, "t": 1.5, "frames": ["6b76", "00ff1a", ""]}));
         let request =
             written(&Line::Request(Box::new(RequestLine { name: "clear".to_owned(), status: 200, ..Default::default() })));
-        let bare = serde_json::json!({"kind": "request", "name": "clear", "path": "", "t_start": 0.0, "t": 0.0, "status": 200});
+        let bare = serde_json::json!({"kind": "request", "name": "clear", "t_start": 0.0, "t": 0.0, "status": 200});
         assert_eq!(request, bare, "a clear has no fields of a completion");
     }
 
     #[tokio::test]
-    async fn the_file_ends_with_the_last_journal_and_counts_its_lines() {
+    async fn the_file_has_every_line_before_its_end_and_counts_them() {
         let (sender, receiver) = mpsc::channel(LINES_MAX);
         let journal = Journal { began: Instant::now(), lines: sender };
         let lines = Lines { first: Line::Lagged { port: 1, t: 0.0, lost: 9 }, rest: receiver };
         for status in [200, 500] {
             journal.add(Line::Request(Box::new(RequestLine { status, ..Default::default() }))).await;
         }
-        drop(journal);
+        journal.end().await;
+        journal.add(Line::Lagged { port: 1, t: 0.0, lost: 1 }).await;
         let mut out = Vec::new();
         let counts = lines.write(&mut out).await.unwrap();
         assert_eq!(counts, Counts { requests: 2, failed: 1, ..Default::default() });
-        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 3);
     }
 }

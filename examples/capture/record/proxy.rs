@@ -14,8 +14,9 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use super::RecordError;
-use super::engine::{Engine, Evidence, token_ids};
-use super::journal::{Inference, Journal, Line, RequestLine};
+use super::engine::Engine;
+use super::journal::{HUNG_UP, Inference, Journal, Line, NO_ANSWER, RequestLine};
+use crate::client::{Evidence, token_ids};
 
 /// Serves until it is dropped.
 pub(super) async fn serve(address: SocketAddr, engine: Arc<Engine>, journal: Journal) -> Result<(), RecordError> {
@@ -47,7 +48,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
         Ok(answer) => answered(answer, tape),
         Err(error) => {
             if let Some(tape) = &mut tape {
-                tape.line.status = 0;
+                tape.line.status = NO_ANSWER;
             }
             (StatusCode::BAD_GATEWAY, format!("the engine does not answer: {error}")).into_response()
         }
@@ -55,17 +56,14 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
 }
 
 /// The engine's answer, passed on as it comes; the tape hears it, and ends with it.
-fn answered(answer: reqwest::Response, mut tape: Option<Tape>) -> Response {
+fn answered(answer: reqwest::Response, tape: Option<Tape>) -> Response {
     let (status, headers) = (answer.status(), passed(answer.headers()));
-    if let Some(tape) = &mut tape {
-        tape.line.status = status.as_u16();
-    }
-    let body = stream::unfold((answer.bytes_stream(), tape), async |(mut chunks, mut tape)| {
-        let chunk = chunks.next().await?;
-        if let (Some(tape), Ok(chunk)) = (&mut tape, &chunk) {
-            tape.hear(chunk);
+    let body = stream::unfold((answer.bytes_stream(), tape), move |(mut chunks, mut tape)| async move {
+        let chunk = chunks.next().await;
+        if let Some(tape) = &mut tape {
+            tape.hear(chunk.as_ref(), status);
         }
-        Some((chunk, (chunks, tape)))
+        Some((chunk?, (chunks, tape)))
     });
     (status, headers, Body::from_stream(body)).into_response()
 }
@@ -89,13 +87,21 @@ impl Tape {
         let t_start = journal.now();
         let rank = headers.get("x-data-parallel-rank").and_then(|rank| rank.to_str().ok()?.parse().ok());
         let inference = Some(Inference { rank, ..split(fields) });
-        let line = RequestLine { name: "client".to_owned(), path: path.to_owned(), t_start, inference, ..Default::default() };
+        let line = RequestLine { name: "client".to_owned(), status: HUNG_UP, t_start, inference, ..Default::default() };
         Some(Self { journal: journal.clone(), line, body, heard: Vec::new() })
     }
 
-    fn hear(&mut self, chunk: &[u8]) {
-        let room = BODY_BYTES_MAX - self.heard.len();
-        self.heard.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    /// Takes the answer's next piece, or its end.
+    fn hear(&mut self, chunk: Option<&reqwest::Result<Bytes>>, status: StatusCode) {
+        match chunk {
+            Some(Ok(chunk)) => {
+                let room = BODY_BYTES_MAX - self.heard.len();
+                self.heard.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            }
+            Some(Err(_)) => self.line.status = NO_ANSWER,
+            None if self.line.status == HUNG_UP => self.line.status = status.as_u16(),
+            None => {}
+        }
     }
 }
 
@@ -107,16 +113,6 @@ impl Drop for Tape {
             inference.add(Evidence::read(&self.heard));
         }
         self.journal.add_later(Line::Request(Box::new(line)));
-    }
-}
-
-impl Inference {
-    fn add(&mut self, evidence: Evidence) {
-        self.prompt_token_ids = self.prompt_token_ids.take().or(evidence.prompt_token_ids);
-        self.output_token_ids = evidence.output_token_ids;
-        self.prompt_tokens = evidence.prompt_tokens;
-        self.completion_tokens = evidence.completion_tokens;
-        self.cached_tokens = evidence.cached_tokens;
     }
 }
 

@@ -83,9 +83,11 @@ impl Tally {
     fn in_words(self, took: Duration) -> String {
         let Self { answered, failed, equal, prompt_tokens, cached_tokens } = self;
         let share = ratio(cached_tokens, prompt_tokens.max(1)) * 100.0;
+        let rest =
+            if equal < answered { " The others ran beside requests that computed or evicted the same blocks." } else { "" };
         format!(
             "{answered} requests answered in {:.1} s, {failed} failed. {share:.1} % of {prompt_tokens} prompt tokens came from caches; \
-             for {equal} answers the gateway had predicted exactly how many.",
+             for {equal} answers the gateway had predicted exactly how many.{rest}",
             took.as_secs_f64()
         )
     }

@@ -3,15 +3,16 @@
 mod conversation;
 mod load;
 
-use crate::mock_engine::{MockConfig, MockEngine, MockError, MockFleet};
+use crate::mock_engine::{MockConfig, MockEngine, MockError, MockFleet, Timing};
 
 pub(super) use self::load::send;
-use super::settings::{EngineSpec, EngineSpecError};
+use super::settings::{EngineSpec, EngineSpecError, Options};
 
 /// Starts the demonstration's engines.
-pub(super) async fn start_engines() -> Result<MockFleet, MockError> {
-    let config = MockConfig { engines: ENGINES, kv_blocks: KV_BLOCKS, ..MockConfig::default() };
-    MockFleet::start(config).await
+pub(super) async fn start_engines(options: &Options) -> Result<MockFleet, MockError> {
+    let defaults = MockConfig::default();
+    let timing = Timing { speed: options.mock_speed, ..defaults.timing };
+    MockFleet::start(MockConfig { engines: options.mock_engines, kv_blocks: options.mock_blocks, timing, ..defaults }).await
 }
 
 /// How the gateway reaches `fleet`'s engines.
@@ -40,10 +41,6 @@ Ctrl-C ends it."
     )
 }
 
-/// Engines of the demonstration.
-const ENGINES: usize = 4;
-/// Blocks of each engine's cache: with 16 tokens each, less than what the demonstration's conversations fill, so that it evicts.
-const KV_BLOCKS: usize = 3000;
 /// A prompt of more than one block.
 const WORDS: &str =
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen";

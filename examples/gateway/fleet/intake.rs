@@ -140,3 +140,75 @@ impl Fingerprint {
         Self { sequence: message.sequence, payload_hash: hasher.finish() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kv_events::StreamOptions;
+    use kv_index::{Index, ReferenceIndex, ReferenceWorker, View};
+
+    use super::*;
+    use crate::mock_engine::{CacheEvent, Dialect, StreamFormat};
+
+    fn intake() -> (ReferenceIndex, Intake<ReferenceWorker>) {
+        let index = ReferenceIndex::new();
+        let worker = index.add_worker().unwrap();
+        (index, Intake::new(Stream::new(worker, StreamOptions::default())))
+    }
+
+    /// A batch that stores one block of its own, published at `timestamp_s`.
+    fn payload(name: u64, timestamp_s: f64) -> Vec<u8> {
+        let format = StreamFormat { dialect: Dialect::Vllm, rank: 0, block_size: 2 };
+        let token = u32::try_from(name).unwrap();
+        format.encode(timestamp_s, &[CacheEvent::Stored { parent: None, names: vec![name], tokens: vec![token, token] }])
+    }
+
+    fn message(sequence: u64, payload: &[u8]) -> Message<'_> {
+        Message { topic: b"", sequence, payload }
+    }
+
+    #[test]
+    fn a_gap_needs_a_replay_and_then_the_message_again() {
+        let (index, mut intake) = intake();
+        let batches: Vec<_> = (0..4).map(|name| payload(name, 1.0)).collect();
+        let live = |intake: &mut Intake<_>, sequence: usize| intake.live(&message(sequence as u64, &batches[sequence]));
+        assert_eq!(live(&mut intake, 0), Need::Nothing);
+        assert_eq!(live(&mut intake, 3), Need::Replay { from: 1 });
+        (1..).zip(&batches[1..]).for_each(|(sequence, batch)| intake.replayed(&message(sequence, batch)));
+        assert_eq!(live(&mut intake, 3), Need::Nothing);
+        assert_eq!(index.digest(intake.stream().worker(), View::MAIN).count, 4);
+        let expected = BatchCounts { live: 1, replayed: 3, stale: 1, ..BatchCounts::default() };
+        assert_eq!(*intake.counts(), expected);
+    }
+
+    #[test]
+    fn a_gap_that_cannot_be_filled_is_counted() {
+        let (_, mut intake) = intake();
+        let batch = payload(1, 1.0);
+        assert_eq!(intake.live(&message(0, &batch)), Need::Nothing);
+        assert_eq!(intake.live(&message(3, &batch)), Need::Replay { from: 1 });
+        assert_eq!(intake.live(&message(3, &batch)), Need::Nothing);
+        assert_eq!((intake.counts().missed, intake.cursor().missed()), (2, 2));
+    }
+
+    #[test]
+    fn two_lives_of_a_publisher_are_told_apart_by_what_they_say_under_one_number() {
+        let (_, mut intake) = intake();
+        let (here, there) = (payload(1, 1.0), payload(1, 2.0));
+        assert_eq!((intake.rejoin_from(), intake.is_same_life(&message(0, &here))), (0, None));
+        intake.live(&message(0, &here));
+        assert_eq!(intake.is_same_life(&message(0, &here)), Some(true));
+        assert_eq!(intake.is_same_life(&message(0, &there)), Some(false));
+        assert_eq!(intake.is_same_life(&message(1, &there)), None);
+    }
+
+    #[test]
+    fn a_publisher_that_counts_from_0_again_begins_with_nothing() {
+        let (index, mut intake) = intake();
+        let batches: Vec<_> = (0..5).map(|name| payload(name, 1.0)).collect();
+        (0..).zip(&batches[..4]).for_each(|(sequence, batch)| _ = intake.live(&message(sequence, batch)));
+        assert_eq!(intake.live(&message(0, &batches[4])), Need::Replay { from: 0 });
+        assert_eq!(index.digest(intake.stream().worker(), View::MAIN).count, 0);
+        assert_eq!(intake.live(&message(0, &batches[4])), Need::Nothing);
+        assert_eq!((index.digest(intake.stream().worker(), View::MAIN).count, intake.counts().restarts), (1, 1));
+    }
+}

@@ -11,10 +11,11 @@ mod ticket;
 
 use std::sync::Arc;
 
-use kv_events::adapter::zmq::{Replay, ReplayOptions, Subscriber, SubscriberOptions};
+use kv_events::adapter::zmq::{BindError, Replay, ReplayOptions, Subscriber, SubscriberOptions};
 use kv_events::{CopyRule, Stream, StreamOptions};
 use kv_index::{Index, WorkersExhausted};
 use reqwest::Client;
+use thiserror::Error;
 use tokio::task::JoinSet;
 
 pub(crate) use self::engine::Engine;
@@ -38,6 +39,18 @@ pub(crate) struct Server {
     pub(crate) engine: Arc<Engine>,
     /// The model is a LoRA adapter there, and enters the blocks' content by its name.
     pub(crate) is_adapter: bool,
+}
+
+/// Why an engine cannot be watched.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// More ranks than the index takes.
+    #[error("too many ranks: {0}")]
+    Index(#[from] WorkersExhausted),
+    /// The place where a publisher would connect.
+    #[error("cannot wait for events: {0}")]
+    Bind(#[from] BindError),
 }
 
 impl Fleet {
@@ -79,8 +92,8 @@ impl Fleet {
     /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed into `index`.
     ///
     /// # Errors
-    /// [`WorkersExhausted`] when the index takes no further rank.
-    pub(crate) fn watch<I>(&self, index: &I, client: &Client, tasks: &mut JoinSet<()>) -> Result<(), WorkersExhausted>
+    /// [`WatchError`] when the index takes no further rank, or a publisher cannot be listened for.
+    pub(crate) async fn watch<I>(&self, index: &I, client: &Client, tasks: &mut JoinSet<()>) -> Result<(), WatchError>
     where
         I: Index,
         I::Worker: 'static,
@@ -88,7 +101,7 @@ impl Fleet {
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
             for rank in 0..engine.ranks().len() {
-                if let Some(feed) = feed(engine, rank, index)? {
+                if let Some(feed) = feed(engine, rank, index).await? {
                     tasks.spawn(feed.run());
                 }
             }
@@ -98,7 +111,7 @@ impl Fleet {
 }
 
 /// The feed of one rank; nothing for an engine without events.
-fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, index: &I) -> Result<Option<Feed<I::Worker>>, WorkersExhausted> {
+async fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, index: &I) -> Result<Option<Feed<I::Worker>>, WatchError> {
     let (spec, number) = (engine.spec(), engine.ranks()[rank].number);
     let Some(events) = spec.events_of(number) else { return Ok(None) };
     let stream = Stream::new(index.add_worker()?, stream_options(spec));
@@ -107,7 +120,7 @@ fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, index: &I) -> Result<Option
         engine: engine.clone(),
         rank,
         intake: Intake::new(stream),
-        subscriber: Subscriber::connect(events, topic),
+        subscriber: if spec.bind { Subscriber::bind(events, topic).await? } else { Subscriber::connect(events, topic) },
         replay: spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default())),
         connected: false,
         last_error: None,

@@ -7,15 +7,17 @@ use axum::http::{HeaderMap, HeaderValue};
 use super::engine::Engine;
 use super::rank::Rank;
 use crate::gateway::metrics::Metrics;
-use crate::gateway::proxy::headers::{X_KV_DECISION, X_KV_PREDICTED_TOKENS, X_KV_RANK, X_KV_UNPREDICTED, X_KV_WORKER};
+use crate::gateway::proxy::headers::{
+    X_KV_CAVEAT, X_KV_DECISION, X_KV_PREDICTED_TOKENS, X_KV_RANK, X_KV_UNPREDICTED, X_KV_WORKER,
+};
 use crate::gateway::proxy::{Failure, Usage};
 use crate::gateway::request::Untokenized;
 
 /// What is expected of a request's prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forecast {
-    /// Of `prompt_tokens`, the engine should find `cached_tokens` in its cache.
-    Known { prompt_tokens: u64, cached_tokens: u64 },
+    /// Of `prompt_tokens`, the engine should find `cached_tokens` in its cache, but for what the caveat says.
+    Known { prompt_tokens: u64, cached_tokens: u64, caveat: Option<&'static str> },
     /// The prompt's tokens are not known.
     Unknown(Untokenized),
 }
@@ -61,13 +63,15 @@ impl Ticket {
 
     /// Says in `headers` where the answer comes from and what was expected.
     pub(crate) fn describe(&self, headers: &mut HeaderMap) {
-        let name = HeaderValue::from_str(self.engine.name()).unwrap_or(HeaderValue::from_static("?"));
-        headers.insert(X_KV_WORKER, name);
+        let name = HeaderValue::from_str(self.engine.name());
+        headers.insert(X_KV_WORKER, name.expect("names of engines are visible ASCII"));
         headers.insert(X_KV_RANK, self.rank().number.into());
         headers.insert(X_KV_PREDICTED_TOKENS, self.forecast.cached_tokens().into());
-        if let Forecast::Unknown(reason) = self.forecast {
-            headers.insert(X_KV_UNPREDICTED, HeaderValue::from_static(reason.as_str()));
-        }
+        match self.forecast {
+            Forecast::Known { caveat: None, .. } => None,
+            Forecast::Known { caveat: Some(caveat), .. } => headers.insert(X_KV_CAVEAT, HeaderValue::from_static(caveat)),
+            Forecast::Unknown(reason) => headers.insert(X_KV_UNPREDICTED, HeaderValue::from_static(reason.as_str())),
+        };
         if let Some(decision) = &self.decision {
             headers.insert(X_KV_DECISION, decision.clone());
         }
@@ -83,13 +87,13 @@ impl Ticket {
     pub(crate) fn answered(&mut self, usage: Option<Usage>) -> Option<u64> {
         self.first_byte();
         let cached_tokens = self.cached_tokens(usage?)?;
-        if let Forecast::Known { prompt_tokens, cached_tokens: predicted } = self.forecast {
+        if let Forecast::Known { prompt_tokens, cached_tokens: predicted, caveat } = self.forecast {
             let tally = &self.rank().tally;
             tally.compare(prompt_tokens, predicted, cached_tokens);
             self.metrics.difference(self.engine.name(), self.rank().number, predicted, cached_tokens);
             if predicted != cached_tokens {
                 let (engine, rank) = (self.engine.name(), self.rank().number);
-                tracing::debug!(engine, rank, predicted, cached_tokens, prompt_tokens, "the prediction differs");
+                tracing::debug!(engine, rank, prompt_tokens, predicted, cached_tokens, caveat, "the prediction differs");
             }
         }
         Some(cached_tokens)
@@ -137,7 +141,7 @@ impl Forecast {
     /// Tokens that the engine must compute before its first byte, as far as is known.
     const fn prefill_tokens(self) -> u64 {
         match self {
-            Self::Known { prompt_tokens, cached_tokens } => prompt_tokens.saturating_sub(cached_tokens),
+            Self::Known { prompt_tokens, cached_tokens, .. } => prompt_tokens.saturating_sub(cached_tokens),
             Self::Unknown(_) => 0,
         }
     }
@@ -154,7 +158,7 @@ mod tests {
         (engine, ticket)
     }
 
-    const FORECAST: Forecast = Forecast::Known { prompt_tokens: 64, cached_tokens: 48 };
+    const FORECAST: Forecast = Forecast::Known { prompt_tokens: 64, cached_tokens: 48, caveat: None };
 
     #[test]
     fn what_is_booked_is_released_on_every_path() {

@@ -15,6 +15,8 @@ pub(crate) const X_KV_PREDICTED_TOKENS: HeaderName = HeaderName::from_static("x-
 pub(crate) const X_KV_CACHED_TOKENS: HeaderName = HeaderName::from_static("x-kv-cached-tokens");
 /// Why there is no prediction.
 pub(crate) const X_KV_UNPREDICTED: HeaderName = HeaderName::from_static("x-kv-unpredicted");
+/// Why the engine may report something else than what was predicted.
+pub(crate) const X_KV_CAVEAT: HeaderName = HeaderName::from_static("x-kv-caveat");
 /// `1` in a request asks for [`X_KV_DECISION`].
 pub(crate) const X_KV_EXPLAIN: HeaderName = HeaderName::from_static("x-kv-explain");
 /// The record of the decision, as JSON.
@@ -39,7 +41,10 @@ pub(crate) fn for_engine(client: &HeaderMap, rank: Option<u32>) -> HeaderMap {
 /// The engine's end-to-end headers. The length is left to the server, because the body may be cut.
 pub(crate) fn for_client(engine: &HeaderMap) -> HeaderMap {
     let mut headers = end_to_end(engine);
-    headers.remove(CONTENT_LENGTH);
+    // A gateway behind this one says these of its own engines.
+    for name in [CONTENT_LENGTH, X_KV_CACHED_TOKENS, X_KV_UNPREDICTED, X_KV_CAVEAT, X_KV_DECISION] {
+        headers.remove(name);
+    }
     headers
 }
 
@@ -115,7 +120,13 @@ mod tests {
 
     #[test]
     fn only_end_to_end_headers_reach_the_client() {
-        let engine = headers(&[("connection", "keep-alive"), ("content-length", "9"), ("x-request-id", "r-1"), ("trailer", "x")]);
+        let engine = headers(&[
+            ("connection", "keep-alive"),
+            ("content-length", "9"),
+            ("x-request-id", "r-1"),
+            ("trailer", "x"),
+            ("x-kv-caveat", "y"),
+        ]);
         assert_eq!(for_client(&engine), headers(&[("x-request-id", "r-1")]));
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, StreamExt};
@@ -24,10 +24,14 @@ pub(crate) use self::usage::Usage;
 use super::fleet::Ticket;
 use super::limits::{ANSWER_BYTES_MAX, CONNECT_MAX, IDLE_CONNECTION_MAX, SIDE_ANSWER_BYTES_MAX};
 use super::request::Inbound;
+use super::settings::ApiKey;
 
 /// The gateway's way to its engines.
 pub(crate) struct Proxy {
-    client: Client,
+    /// For clients' requests, which bring their own key.
+    requests: Client,
+    /// For the gateway's own questions.
+    questions: Client,
     max_wait: Duration,
     /// Cancelled when running answers have had their time after a shutdown began.
     cut: CancellationToken,
@@ -49,17 +53,16 @@ pub(crate) enum Failure {
 }
 
 impl Proxy {
-    /// A proxy whose requests wait `max_wait` for the first byte that their client can be given, and end when `cut` is cancelled.
-    pub(crate) fn new(max_wait: Duration, cut: CancellationToken) -> Self {
-        // Engines are never behind the proxy of the environment, and a redirection would lose the body.
-        let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-        let client = client.connect_timeout(CONNECT_MAX).pool_idle_timeout(IDLE_CONNECTION_MAX).tcp_nodelay(true);
-        Self { client: client.build().expect("a client without TLS needs nothing of the machine"), max_wait, cut }
+    /// A proxy whose requests wait `max_wait` for the first byte that their client can be given, and end when `cut` is
+    /// cancelled. The gateway's own questions go with `key`.
+    pub(crate) fn new(max_wait: Duration, key: Option<&ApiKey>, cut: CancellationToken) -> Self {
+        let headers = key.map(|key| (AUTHORIZATION, key.bearer())).into_iter().collect();
+        Self { requests: client(HeaderMap::new()), questions: client(headers), max_wait, cut }
     }
 
-    /// The connections to the engines, for questions of the gateway's own.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
+    /// The connections to the engines for questions of the gateway's own.
+    pub(crate) fn questions(&self) -> &Client {
+        &self.questions
     }
 
     /// Sends `inbound` to where `ticket` says, and returns the answer: a stream from its first chunk on, anything else whole.
@@ -74,7 +77,7 @@ impl Proxy {
     }
 
     async fn exchange(&self, inbound: &Inbound, headers: &HeaderMap, ticket: Ticket) -> Result<Response, Failure> {
-        let request = self.client.post(ticket.engine().at(inbound.route.path()));
+        let request = self.requests.post(ticket.engine().at(inbound.route.path()));
         let request = request.headers(headers::for_engine(headers, ticket.sent_rank())).body(inbound.engine_body());
         match request.send().await {
             Ok(answer) if is_unavailable(answer.status()) => Err(ticket.failed(format!("it answered {}", answer.status()))),
@@ -99,6 +102,14 @@ impl Proxy {
         *response.body_mut() = Relay::new(chunks, hides_usage, ticket, self.cut.clone()).into_body();
         Ok(response)
     }
+}
+
+/// Connections that send `headers` with every request.
+fn client(headers: HeaderMap) -> Client {
+    // Engines are never behind the proxy of the environment, and a redirection would lose the body.
+    let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).default_headers(headers);
+    let client = client.connect_timeout(CONNECT_MAX).pool_idle_timeout(IDLE_CONNECTION_MAX).tcp_nodelay(true);
+    client.build().expect("a client without TLS needs nothing of the machine")
 }
 
 /// An answer that is not streamed: its usage is known before its headers go out.

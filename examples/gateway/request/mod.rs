@@ -48,6 +48,11 @@ struct Fields<'a> {
     #[serde(borrow)]
     prompt_embeds: Option<&'a RawValue>,
     add_special_tokens: Option<bool>,
+    #[serde(borrow)]
+    prompt_logprobs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    logprobs: Option<&'a RawValue>,
+    echo: Option<bool>,
 }
 
 impl Route {
@@ -69,11 +74,8 @@ impl Inbound {
     /// Reads `body` as a request of `route`.
     pub(crate) fn read(route: Route, body: Bytes) -> Result<Self, ApiError> {
         let fields: Fields<'_> = parse(&body)?;
+        let prompt = fields.prompt(route, &body)?;
         let model = fields.model.ok_or_else(|| ApiError::invalid("model", "expected the name of a model in `model`"))?;
-        let prompt = match route {
-            Route::Chat => Prompt::Chat(Arc::new(parse(&body)?)),
-            Route::Completions => Prompt::read(fields.prompt, fields.prompt_embeds.is_some(), fields.add_special_tokens)?,
-        };
         let usage_is_ours = fields.stream_options.is_none();
         let stream = fields.stream.unwrap_or(false);
         let salt = fields.cache_salt;
@@ -97,6 +99,21 @@ impl Inbound {
         body.put_slice(WITH_USAGE);
         body.put_slice(&self.body[open + 1..]);
         body.freeze()
+    }
+}
+
+impl Fields<'_> {
+    fn prompt(&self, route: Route, body: &[u8]) -> Result<Prompt, ApiError> {
+        match route {
+            _ if self.computes_whole_prompt() => Ok(Prompt::Opaque(Untokenized::PromptLogprobs)),
+            Route::Chat => Ok(Prompt::Chat(Arc::new(parse(body)?))),
+            Route::Completions => Prompt::read(self.prompt, self.prompt_embeds.is_some(), self.add_special_tokens),
+        }
+    }
+
+    /// Whether the client wants the logprobs of its prompt.
+    fn computes_whole_prompt(&self) -> bool {
+        self.prompt_logprobs.is_some() || (self.echo == Some(true) && self.logprobs.is_some())
     }
 }
 
@@ -152,6 +169,16 @@ mod tests {
         assert!(refusal(Route::Completions, r#"["model"]"#).contains("cannot read the body"));
         assert!(refusal(Route::Chat, r#"{"model":"m"}"#).contains("messages"));
         assert!(refusal(Route::Completions, r#"{"model":"m"}"#).contains("`prompt`"));
+    }
+
+    #[test]
+    fn logprobs_of_the_prompt_leave_nothing_to_predict() {
+        let is_opaque = |fields: &str| {
+            let body = format!(r#"{{"model":"m","prompt":"hi",{fields}}}"#);
+            matches!(read(Route::Completions, &body).unwrap().prompt, Prompt::Opaque(Untokenized::PromptLogprobs))
+        };
+        assert!(is_opaque(r#""prompt_logprobs":0"#) && is_opaque(r#""echo":true,"logprobs":1"#));
+        assert!(!is_opaque(r#""prompt_logprobs":null"#) && !is_opaque(r#""echo":true"#) && !is_opaque(r#""logprobs":1"#));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(crate) enum Untokenized {
     Multimodal,
     /// Prompt embeddings.
     Embeddings,
+    /// Logprobs of the prompt's own tokens: for them an engine computes the whole prompt, and reads no cache.
+    PromptLogprobs,
     /// No tokenizer, no chat template, and no engine that tokenizes.
     NoTokenizer,
     /// The chat template refuses the messages.
@@ -41,13 +43,21 @@ pub(crate) enum Untokenized {
 
 impl Untokenized {
     /// All reasons.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Multimodal, Self::Embeddings, Self::NoTokenizer, Self::Template, Self::Tokenizer, Self::Engine];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Multimodal,
+        Self::Embeddings,
+        Self::PromptLogprobs,
+        Self::NoTokenizer,
+        Self::Template,
+        Self::Tokenizer,
+        Self::Engine,
+    ];
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Multimodal => "multimodal",
             Self::Embeddings => "prompt_embeds",
+            Self::PromptLogprobs => "prompt_logprobs",
             Self::NoTokenizer => "no_tokenizer",
             Self::Template => "chat_template",
             Self::Tokenizer => "tokenizer",

@@ -15,7 +15,7 @@ use crate::gateway::limits::RANKS_MAX;
 /// One engine: where it serves, and where it tells what its cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSpec {
-    /// What the engine is called in headers, metrics and the table. Unique.
+    /// What the engine is called in headers, metrics and the table: visible ASCII, unique.
     pub name: String,
     /// `http://HOST:PORT`, perhaps with a path; without a slash at the end.
     pub url: String,
@@ -23,6 +23,9 @@ pub struct EngineSpec {
     pub events: Option<Endpoint>,
     /// Where rank 0 answers replay requests. Without it, what was missed stays missed.
     pub replay: Option<Endpoint>,
+    /// The publisher connects to `events` instead of listening there, as vLLM's and SGLang's do when their own endpoint
+    /// names a concrete host: the gateway listens.
+    pub bind: bool,
     /// The start of the topics that are subscribed to; all when empty.
     pub topic: String,
     /// Data-parallel ranks; rank n publishes at the ports plus n.
@@ -43,6 +46,8 @@ pub(super) struct EngineFields {
     name: Option<String>,
     events: Option<String>,
     replay: Option<String>,
+    #[serde(default)]
+    bind: bool,
     #[serde(default)]
     topic: String,
     ranks: Option<u32>,
@@ -72,6 +77,12 @@ pub enum EngineSpecError {
         key: &'static str,
         /// What is wrong with it.
         source: EndpointError,
+    },
+    /// A name that no header can carry.
+    #[error("expected a name of visible ASCII characters, got {got:?}")]
+    Name {
+        /// The name.
+        got: String,
     },
     /// No such number of ranks.
     #[error("expected ranks from 1 to {RANKS_MAX}, got {got}")]
@@ -123,9 +134,10 @@ impl EngineSpec {
         EngineFields { url: url.to_owned(), ..EngineFields::default() }.try_into()
     }
 
-    /// The events endpoint of `rank`, with the engine's own host for a wildcard.
+    /// The events endpoint of `rank`. A wildcard is the engine's own host, unless the gateway is the one that listens.
     pub(crate) fn events_of(&self, rank: u32) -> Option<Endpoint> {
-        self.events.as_ref().and_then(|base| self.of_rank(base, rank))
+        let base = self.events.as_ref()?;
+        if self.bind { base.for_rank(rank).ok() } else { self.of_rank(base, rank) }
     }
 
     /// The replay endpoint of `rank`, likewise.
@@ -179,6 +191,7 @@ impl EngineFields {
             ("replay", Some(value)) => self.replay = Some(value.to_owned()),
             ("name", Some(value)) => self.name = Some(value.to_owned()),
             ("topic", Some(value)) => value.clone_into(&mut self.topic),
+            ("bind", None) => self.bind = true,
             ("set-copies", None) => self.set_copies = true,
             ("drops-last-block", None) => self.drops_last_block = true,
             ("ranks", Some(value)) => match value.parse() {
@@ -207,12 +220,17 @@ impl TryFrom<EngineFields> for EngineSpec {
         if fields.events.is_none() && fields.replay.is_some() {
             return Err(EngineSpecError::ReplayAlone);
         }
+        let name = fields.name.unwrap_or_else(|| authority(&url));
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(EngineSpecError::Name { got: name });
+        }
         let endpoint = |key, text: Option<String>| text.map(|text| checked_endpoint(key, &text, ranks)).transpose();
         Ok(Self {
-            name: fields.name.unwrap_or_else(|| authority(&url)),
+            name,
             url: url.as_str().trim_end_matches('/').to_owned(),
             events: endpoint("events", fields.events)?,
             replay: endpoint("replay", fields.replay)?,
+            bind: fields.bind,
             topic: fields.topic,
             ranks,
             set_copies: fields.set_copies,
@@ -251,7 +269,7 @@ fn authority(url: &Url) -> String {
 
 /// The keys of `--engine`, for whoever mistypes one.
 const KEYS: &str =
-    "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, set-copies, drops-last-block";
+    "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, bind, set-copies, drops-last-block";
 
 #[cfg(test)]
 mod tests {
@@ -287,6 +305,8 @@ mod tests {
         let engine = spec("http://10.0.0.7:8000,events=tcp://*:5557,replay=tcp://10.9.9.9:5657,ranks=2");
         assert_eq!(engine.events_of(1).unwrap().to_string(), "tcp://10.0.0.7:5558");
         assert_eq!(engine.replay_of(1).unwrap().to_string(), "tcp://10.9.9.9:5658");
+        let bound = spec("http://10.0.0.7:8000,events=tcp://*:5557,bind,ranks=2");
+        assert_eq!(bound.events_of(1).unwrap().to_string(), "tcp://*:5558");
     }
 
     #[test]
@@ -303,6 +323,8 @@ mod tests {
             ("http://h:1,events=5557", "events: expected tcp://HOST:PORT"),
             ("http://h:1,events=tcp://*:65535,ranks=2", "65535"),
             ("http://h:1,events=ipc:///tmp/kv,ranks=2", "serves one rank, and the engine has 2"),
+            ("http://h:1,name=my engine", "visible ASCII"),
+            ("http://h:1,name=", "visible ASCII"),
             ("http://h:1,replay=tcp://*:1", "beside replay"),
             ("http://h:1,event=tcp://*:1", "expected one of events=ENDPOINT"),
             ("http://h:1,set-copies=yes", "expected one of events=ENDPOINT"),

@@ -20,6 +20,7 @@ pub(super) struct FileSettings {
     pub(super) seed: Option<u64>,
     pub(super) tokenizer: Option<PathBuf>,
     pub(super) chat_template: Option<PathBuf>,
+    pub(super) api_key_env: Option<String>,
     /// In bytes.
     pub(super) body_limit: Option<usize>,
     /// In seconds.
@@ -111,7 +112,7 @@ mod tests {
         let settings = FileSettings::parse(&uncommented).unwrap();
         assert!(settings.listen.is_some() && settings.kv_index.is_some() && settings.policy.is_some() && settings.seed.is_some());
         assert!(settings.tokenizer.is_some() && settings.chat_template.is_some() && settings.body_limit.is_some());
-        assert!(settings.max_wait.is_some() && settings.log_decisions.is_some());
+        assert!(settings.max_wait.is_some() && settings.api_key_env.is_some() && settings.log_decisions.is_some());
         assert_eq!(settings.engines.len(), 2);
         FileSettings::parse(sample).unwrap();
     }

@@ -2,6 +2,7 @@
 
 mod engine;
 mod file;
+mod key;
 mod options;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use thiserror::Error;
 pub use self::engine::{EngineSpec, EngineSpecError};
 pub use self::file::FileError;
 use self::file::FileSettings;
+pub use self::key::{ApiKey, ApiKeyError};
 pub use self::options::Options;
 use super::limits::{BODY_BYTES, MAX_WAIT};
 
@@ -35,6 +37,8 @@ pub struct Settings {
     pub tokenizer: Option<PathBuf>,
     /// A Jinja file in place of the template beside the tokenizer.
     pub chat_template: Option<PathBuf>,
+    /// For the gateway's own questions to engines. Requests go with their client's key.
+    pub api_key: Option<ApiKey>,
     /// Longest request body, in bytes.
     pub body_limit: usize,
     /// Longest wait for an engine's first byte.
@@ -85,6 +89,9 @@ pub enum SettingsError {
     /// The configuration file.
     #[error("cannot use the configuration: {0}")]
     File(#[from] FileError),
+    /// The key for the engines.
+    #[error(transparent)]
+    ApiKey(#[from] ApiKeyError),
     /// A configuration file without engines, and none on the command line.
     #[error("{}: expected at least one [[engine]], or --engine beside it", path.display())]
     NoEngine {
@@ -109,6 +116,7 @@ impl Default for Settings {
             seed: 7,
             tokenizer: None,
             chat_template: None,
+            api_key: None,
             body_limit: BODY_BYTES,
             max_wait: MAX_WAIT,
             log_decisions: false,
@@ -124,7 +132,9 @@ impl Settings {
     /// [`SettingsError`].
     pub fn resolve(options: &Options) -> Result<Self, SettingsError> {
         let file = options.config.as_deref().map(FileSettings::read).transpose()?.unwrap_or_default();
-        let settings = Self::laid_over(options, file);
+        let variable = options.api_key_env.as_ref().or(file.api_key_env.as_ref());
+        let api_key = variable.map(|variable| ApiKey::from_variable(variable)).transpose()?;
+        let settings = Self { api_key, ..Self::laid_over(options, file) };
         match &options.config {
             Some(path) if settings.engines.is_empty() => Err(SettingsError::NoEngine { path: path.clone() }),
             _ => settings.with_distinct_names(),
@@ -142,6 +152,7 @@ impl Settings {
             seed: options.seed.or(file.seed).unwrap_or(defaults.seed),
             tokenizer: options.tokenizer.clone().or(file.tokenizer),
             chat_template: options.chat_template.clone().or(file.chat_template),
+            api_key: defaults.api_key,
             body_limit: options.body_limit.or(file.body_limit).unwrap_or(defaults.body_limit),
             max_wait,
             log_decisions: options.log_decisions || file.log_decisions.unwrap_or(defaults.log_decisions),

@@ -27,6 +27,7 @@ pub struct Options {
     ///   events=tcp://HOST:PORT   where it publishes KV-cache events (without: routed to by load alone)
     ///   replay=tcp://HOST:PORT   where it answers for events that were missed
     ///   ranks=N                  its data-parallel ranks; rank n publishes at the ports plus n
+    ///   bind                     its publisher connects to events=, where the gateway listens
     ///   name=NAME                its name in headers, metrics and the table [default: HOST:PORT of URL]
     ///   topic=PREFIX             the start of the topics to subscribe to
     ///   block-size=TOKENS        the size of a block, for wires that do not tell
@@ -61,6 +62,12 @@ pub struct Options {
     #[arg(long, value_name = "FILE", requires = "tokenizer")]
     pub chat_template: Option<PathBuf>,
 
+    /// Environment variable with the API key for the gateway's own questions to engines (models, tokens)
+    ///
+    /// Requests go to engines with the key that their client sent.
+    #[arg(long, value_name = "VARIABLE")]
+    pub api_key_env: Option<String>,
+
     /// Longest request body; longer ones get 413 [default: 33554432]
     #[arg(long, value_name = "BYTES")]
     pub body_limit: Option<usize>,
@@ -72,6 +79,18 @@ pub struct Options {
     /// Log a line for every decision
     #[arg(long)]
     pub log_decisions: bool,
+
+    /// How many mock engines to start
+    #[arg(long, value_name = "COUNT", default_value_t = 4, conflicts_with_all = ["engines", "config"])]
+    pub mock_engines: usize,
+
+    /// How many blocks of 16 tokens each mock engine's cache holds; by default less than the demonstration fills
+    #[arg(long, value_name = "BLOCKS", default_value_t = 800, conflicts_with_all = ["engines", "config"])]
+    pub mock_blocks: usize,
+
+    /// Simulated time over real time in the mock engines: 10 makes each ten times as fast
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, conflicts_with_all = ["engines", "config"])]
+    pub mock_speed: f64,
 
     /// How many requests the demonstration sends
     #[arg(long, value_name = "COUNT", default_value_t = 400, conflicts_with_all = ["engines", "config"])]
@@ -86,6 +105,8 @@ const EXAMPLES: &str = "\
 Examples:
   gateway
       four mock engines and a demonstration
+  gateway --mock-engines 8 --mock-blocks 32768 --mock-speed 10 --no-demo-load
+      a fleet for `replay --speedup 10`
   gateway --engine http://127.0.0.1:8000,events=tcp://127.0.0.1:5557,replay=tcp://127.0.0.1:5657 \\
           --engine http://127.0.0.1:8001,events=tcp://127.0.0.1:5757,replay=tcp://127.0.0.1:5857
       two vLLM servers, each started with

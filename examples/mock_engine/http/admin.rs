@@ -2,7 +2,7 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `GET /admin/fleet` | address, endpoints and load of every rank |
+//! | `GET /admin/fleet` | sizes of the caches, the log's end, address, endpoints and load of every rank |
 //! | `GET /admin/requests?since=N&limit=N` | what each request got, and what the best engine could have given it |
 //! | `GET /admin/cache/{worker}` | names of the cached blocks, by rank |
 //! | `GET /admin/truth` | cached blocks by worker |
@@ -58,7 +58,12 @@ pub(super) fn router() -> Router<Site> {
 async fn fleet(State(site): State<Site>) -> Json<Value> {
     let config = &site.fleet.config;
     let workers: Vec<Value> = site.fleet.engines.iter().map(describe).collect();
-    Json(json!({"block_size": config.block_size, "kv_blocks": config.kv_blocks, "workers": workers}))
+    Json(json!({
+        "block_size": config.block_size,
+        "kv_blocks": config.kv_blocks,
+        "next_request": site.fleet.log.next_sequence(),
+        "workers": workers,
+    }))
 }
 
 fn describe(engine: &MockEngine) -> Value {

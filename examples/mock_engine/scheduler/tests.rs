@@ -89,6 +89,19 @@ fn a_prompt_waits_for_its_whole_length_and_blocks_those_behind_it() {
 }
 
 #[test]
+fn cached_blocks_are_not_room_for_the_prompt_that_uses_them() {
+    let mut scheduler = Scheduler::new(options(10));
+    scheduler.submit(request(1, 1, 64, 1));
+    run_dry(&mut scheduler);
+    scheduler.submit(request(2, 2, 70, 10));
+    scheduler.pass();
+    scheduler.submit(request(3, 1, 96, 1));
+    scheduler.pass();
+    assert_eq!(scheduler.waiting(), 1, "1 block is free, 4 idle ones are its own prefix, and it needs 3 more");
+    assert_eq!(cached_tokens(&run_dry(&mut scheduler), 3), 64);
+}
+
+#[test]
 fn without_the_reservation_the_first_chunk_is_enough() {
     let mut scheduler = Scheduler::new(SchedulerOptions { max_batched_tokens: 80, reserve_full_prompt: false, ..options(10) });
     scheduler.submit(request(1, 1, 64, 20));

@@ -231,4 +231,24 @@ mod tests {
         let config = MockConfig { events_port: 5_000, ..MockConfig::default() };
         assert_eq!((ports(&config, 0), ports(&config, 1)), ((5_000, 5_001), (5_002, 5_003)));
     }
+
+    #[tokio::test]
+    async fn a_subscriber_that_does_not_read_holds_nobody_up() {
+        let stop = CancellationToken::new();
+        let publishers = Publisher::open_all(&MockConfig::default(), 0, "host:1", &stop).await.unwrap();
+        let mut subscriber = zeromq::SubSocket::new();
+        subscriber.connect(publishers[0].events_endpoint()).await.unwrap();
+        subscriber.subscribe("").await.unwrap();
+        // 64 MB: more than the socket buffers of both ends take.
+        for _ in 0..1_000 {
+            publishers[0].publish(vec![0; 1 << 16]);
+        }
+        let all_sent = async {
+            while publishers[0].state().next_sequence < 1_000 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), all_sent).await.expect("the publisher goes on");
+        stop.cancel();
+    }
 }

@@ -6,7 +6,7 @@ use kv_examples::gateway::{Gateway, Settings};
 use kv_examples::mock_engine::{MockConfig, MockFleet};
 use serde_json::json;
 
-use crate::site::{Answer, Site, client, completion, eventually, fast, free_port, prompt, settings, spec};
+use crate::site::{Answer, Site, client, completion, eventually, fast, free_ports, prompt, settings, spec};
 
 fn one() -> MockConfig {
     MockConfig { engines: 1, ..fast() }
@@ -80,7 +80,8 @@ async fn an_engine_that_is_too_slow_is_not_asked_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_comes_late_is_taken_in() {
-    let (http_port, events_port) = (free_port(), free_port());
+    let http_port = free_ports(3);
+    let events_port = http_port + 1;
     let engine =
         format!("http://127.0.0.1:{http_port},events=tcp://127.0.0.1:{events_port},replay=tcp://127.0.0.1:{}", events_port + 1);
     let settings = Settings { listen: "127.0.0.1:0".to_owned(), engines: vec![engine.parse().unwrap()], ..Settings::default() };

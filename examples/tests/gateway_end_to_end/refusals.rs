@@ -3,7 +3,7 @@
 use kv_examples::gateway::{Gateway, Settings};
 use serde_json::json;
 
-use crate::site::{Answer, Site, client, completion, fast, free_port, settings};
+use crate::site::{Answer, Site, client, completion, fast, free_ports, settings};
 
 /// The message of an error, whose shape, status, code and field must be these.
 fn message(answer: &Answer, status: u16, code: &str, param: Option<&str>) -> String {
@@ -60,7 +60,7 @@ async fn routes_and_methods_that_are_not_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_ready_engine_clients_are_told_when_to_come_back() {
-    let engines = vec![format!("http://127.0.0.1:{}", free_port()).parse().unwrap()];
+    let engines = vec![format!("http://127.0.0.1:{}", free_ports(1)).parse().unwrap()];
     let gateway = Gateway::start(Settings { listen: "127.0.0.1:0".to_owned(), engines, ..Settings::default() }).await.unwrap();
     let url = format!("http://{}", gateway.address());
     let request = client().post(format!("{url}/v1/completions")).json(&completion(&[1, 2, 3]));

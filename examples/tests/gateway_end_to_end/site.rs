@@ -36,7 +36,7 @@ pub(crate) fn fast() -> MockConfig {
 
 /// Settings of a test: any port, and the fleet's engines.
 pub(crate) fn settings(fleets: &[&MockFleet]) -> Settings {
-    let engines = fleets.iter().flat_map(|fleet| fleet.engines().iter().map(|engine| spec(engine))).collect();
+    let engines = fleets.iter().flat_map(|fleet| fleet.engines().iter().map(spec)).collect();
     Settings { listen: "127.0.0.1:0".to_owned(), engines, ..Settings::default() }
 }
 
@@ -60,9 +60,11 @@ pub(crate) fn client() -> Client {
     Client::builder().no_proxy().build().unwrap()
 }
 
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// The first of `count` ports in a row that are free, below the range from which the system chooses ports for others.
+pub(crate) fn free_ports(count: u16) -> u16 {
+    let first = 20_000 + u16::try_from(std::process::id() % 1000).unwrap() * 10;
+    let free = |port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+    (first..32_000).step_by(usize::from(count)).find(|&port| (port..port + count).all(free)).expect("there are free ports")
 }
 
 /// Waits until `condition` holds.

@@ -5,7 +5,7 @@
 //!
 //! * A group's store that lists fewer hashes than it spans places the unlisted blocks as nameless steps. Which
 //!   hashes are listed is found in the full-attention group's store of the same range in the same batch; without one
-//!   they are the last. See [`ranges`].
+//!   they are the last.
 //! * Content is hashed under (LoRA, salt); what a store leaves out is its parent's.
 //! * A store without tokens names blocks by hash only: it becomes [`Change::Announce`], joined by the copy counter to
 //!   what this rank holds.
