@@ -393,6 +393,9 @@ mod tests {
         let covered = runs(&[2..5]);
         assert_eq!(longest(5, &[(group(WindowRule::Vllm), covered.clone())]), 5);
         assert_eq!(longest(5, &[(group(WindowRule::Sglang), covered)]), 0);
+        let coarse = Group { block_tokens: nonzero(3), ..group(WindowRule::Sglang) };
+        assert_eq!(longest(9, &[(coarse, runs(&[5..6, 8..9]))]), 9, "two blocks of three hold four tokens");
+        assert_eq!(longest(9, &[(coarse, runs(&[8..9]))]), 0, "and one does not");
     }
 
     #[test]
@@ -439,6 +442,13 @@ mod tests {
         joint.clear();
         joint.push(full(), nonzero(1), &runs(&[0..7]));
         assert_eq!(joint.longest(9), 7);
+        let coarse = [Group { block_tokens: nonzero(4), ..full() }, state(4)];
+        for held in [runs(&[0..8, 9..10]), runs(&[0..8])] {
+            joint.clear();
+            coarse.iter().for_each(|group| joint.push(*group, nonzero(1), &held));
+            let tail = u32::from(held.as_slice().len() > 1) * 2;
+            assert_eq!(joint.longest(12), 8 + tail, "entries inside blocks are forgotten too");
+        }
     }
 
     #[test]
@@ -459,6 +469,7 @@ mod tests {
         let sglang = "kind=sliding_window;window=64;block=32;rule=sglang";
         assert_eq!(sglang.parse::<Group>().unwrap().to_string(), sglang);
         assert_eq!("block=4;groups=2;kind=swa;unit=tokens;window=9".parse::<Group>().unwrap(), window(9, 4));
+        assert_eq!(" kind = swa ; block = 4; window = 9; rule = vllm".parse::<Group>().unwrap(), window(9, 4));
     }
 
     #[test]

@@ -97,6 +97,18 @@ enum Draft {
     Other(Change),
 }
 
+impl Draft {
+    fn finish(self, placed: Option<Span>) -> Change {
+        match self {
+            Self::Other(change) => change,
+            Self::Store { group, tier, span } => {
+                let span = placed.unwrap_or(span);
+                Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace }
+            }
+        }
+    }
+}
+
 impl Normalizer {
     /// A normalizer that keeps blocks of `served` tiers. `block_tokens` fixes the unit; without it, it is the block size of
     /// the first main group that stores.
@@ -133,15 +145,12 @@ impl Normalizer {
         for event in &batch.events {
             drafts.push(self.draft(event, &mut namespaces, &mut losses));
         }
-        let ranges = FullRanges::of(drafts.iter().zip(&batch.events).filter_map(|(draft, event)| match (draft, event) {
-            (Ok(Draft::Store { span, .. }), Event::Stored(store)) => Some((&**store, span)),
-            _ => None,
-        }));
+        let placed = place(&drafts, &batch.events);
         let mut changes = Vec::with_capacity(drafts.len());
-        for (draft, event) in drafts.iter().zip(&batch.events) {
+        for (draft, placed) in drafts.into_iter().zip(placed) {
             match draft {
-                Ok(draft) => changes.push(finish(draft, event, &ranges)),
-                Err(loss) => losses.add(*loss),
+                Ok(draft) => changes.push(draft.finish(placed)),
+                Err(loss) => losses.add(loss),
             }
         }
         Normalized { changes, losses }
@@ -276,15 +285,14 @@ impl InBatch<'_> {
     }
 }
 
-/// Places a store by the full-attention store of the same range, if the batch has one and it shows more.
-fn finish(draft: &Draft, event: &Event, ranges: &FullRanges<'_>) -> Change {
-    let (group, tier, span) = match draft {
-        Draft::Other(change) => return change.clone(),
-        Draft::Store { group, tier, span } => (*group, *tier, span),
-    };
-    let placed = if let Event::Stored(store) = event { ranges.place(store, span) } else { None };
-    let span = placed.as_ref().unwrap_or(span);
-    Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace.clone() }
+/// For each store with gaps, its range as the full-attention group's store of the same range shows it, if the batch has one.
+fn place(drafts: &[Result<Draft, Loss>], events: &[Event]) -> Vec<Option<Span>> {
+    let stores = drafts.iter().zip(events).map(|(draft, event)| match (draft, event) {
+        (Ok(Draft::Store { span, .. }), Event::Stored(store)) => Some((&**store, span)),
+        _ => None,
+    });
+    let ranges = FullRanges::of(stores.clone().flatten());
+    stores.map(|store| store.and_then(|(store, span)| ranges.place(store, span))).collect()
 }
 
 fn own(ownership: Option<&str>) -> Result<(), Loss> {
