@@ -11,6 +11,7 @@
 //!   what this rank holds.
 
 mod groups;
+mod inherited;
 mod keys;
 mod ranges;
 mod span;
@@ -18,12 +19,13 @@ mod span;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use kv_index::reuse::Group;
 use kv_index::{Block, BlockName, Scheme};
 
 pub use self::groups::GroupId;
 pub(crate) use self::groups::GroupTable;
+use self::inherited::InBatch;
 pub(crate) use self::keys::shows_salt;
 use self::ranges::FullRanges;
 use self::span::Span;
@@ -97,18 +99,6 @@ enum Draft {
     Other(Change),
 }
 
-impl Draft {
-    fn finish(self, placed: Option<Span>) -> Change {
-        match self {
-            Self::Other(change) => change,
-            Self::Store { group, tier, span } => {
-                let span = placed.unwrap_or(span);
-                Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace }
-            }
-        }
-    }
-}
-
 impl Normalizer {
     /// A normalizer that keeps blocks of `served` tiers. `block_tokens` fixes the unit; without it, it is the block size of
     /// the first main group that stores.
@@ -139,7 +129,7 @@ impl Normalizer {
     /// Reads one batch. `held` are the namespaces of what the rank held before it.
     pub fn normalize(&mut self, batch: &Batch, held: &Namespaces) -> Normalized {
         self.learn(batch);
-        let mut namespaces = InBatch { held: Some(held), noted: HashMap::new() };
+        let mut namespaces = InBatch::after(held);
         let mut losses = batch.losses.clone();
         let mut drafts: Vec<Result<Draft, Loss>> = Vec::with_capacity(batch.events.len());
         for event in &batch.events {
@@ -231,57 +221,15 @@ impl Normalizer {
     }
 }
 
-/// The namespaces of blocks as of a moment inside a batch.
-struct InBatch<'a> {
-    /// Nothing after a clear.
-    held: Option<&'a Namespaces>,
-    noted: HashMap<BlockName, Option<Arc<OwnedNamespace>>>,
-}
-
-impl InBatch<'_> {
-    /// What the store says, completed from its parent.
-    fn of(&self, store: &Stored) -> OwnedNamespace {
-        let own = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Into::into);
-        let mut namespace = OwnedNamespace { lora: own(&store.lora_name), salt: own(&store.cache_salt) };
-        if namespace.lora.is_none() {
-            // An adapter that only its number on that server shows: no request names this one, so nothing matches.
-            namespace.lora = store.lora_id.map(|id| format!("\0lora_id={id}").into());
+impl Draft {
+    fn finish(self, placed: Option<Span>) -> Change {
+        match self {
+            Self::Other(change) => change,
+            Self::Store { group, tier, span } => {
+                let span = placed.unwrap_or(span);
+                Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace }
+            }
         }
-        if let Some(parent) = store.parent.as_ref().and_then(|parent| self.parent(parent.name())) {
-            namespace.inherit(parent);
-        }
-        namespace
-    }
-
-    fn parent(&self, name: BlockName) -> Option<&Arc<OwnedNamespace>> {
-        match self.noted.get(&name) {
-            Some(noted) => noted.as_ref(),
-            None => self.held.and_then(|held| held.of(name)),
-        }
-    }
-
-    /// A chain of stores in one namespace keeps one copy of its names.
-    fn share(&self, span: &mut Span) {
-        if let (Some(parent), Some(own)) = (span.parent.and_then(|name| self.parent(name)), &mut span.namespace)
-            && **own == **parent
-        {
-            *own = Arc::clone(parent);
-        }
-    }
-
-    fn note(&mut self, span: &Span) {
-        // A sparse store that shows no namespace says nothing: the salt stands at a block that it does not list.
-        let says_nothing = span.sparse && span.namespace.is_none();
-        let all_base = span.namespace.is_none() && self.noted.is_empty() && self.held.is_none_or(Namespaces::is_empty);
-        if says_nothing || all_base {
-            return;
-        }
-        self.noted.extend(span.names.iter().map(|listed| (listed.1, span.namespace.clone())));
-    }
-
-    fn clear(&mut self) {
-        self.held = None;
-        self.noted.clear();
     }
 }
 
