@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kv_events::{Event, Removed, Stored};
+use kv_events::{Event, Removed, Stored, StreamOptions};
 use kv_index::testing::holdings;
 use kv_index::{Index, View};
 use proptest::prelude::*;
@@ -97,22 +97,33 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What the worker holds in one view, by name.
+fn held(rank: &Rank, view: View) -> BTreeSet<u64> {
+    let all = holdings(&rank.index, rank.stream.worker()).into_iter();
+    all.filter(|held| held.view == view).map(|held| held.name.0).collect()
+}
+
 proptest! {
     #[test]
     fn the_index_holds_what_the_engine_holds(
         steps in proptest::collection::vec((any_step(), any::<bool>()), 1..80),
         probe in proptest::collection::vec(0u8..3, 1..6),
+        device_views: bool,
     ) {
-        let (mut engine, mut rank, mut pending) = (Engine::default(), Rank::default(), Vec::new());
+        let mut rank = Rank::new(StreamOptions { device_views, ..StreamOptions::default() });
+        let (mut engine, mut pending) = (Engine::default(), Vec::new());
         for (step, publish) in steps {
             pending.extend(engine.step(&step));
             if !publish {
                 continue;
             }
             rank.stream.apply(&batch(std::mem::take(&mut pending)));
-            let held: BTreeSet<u64> = holdings(&rank.index, rank.stream.worker()).into_iter().map(|held| held.name.0).collect();
-            prop_assert_eq!(&held, &engine.names());
-            prop_assert_eq!(rank.index.digest(rank.stream.worker(), View::MAIN).count, held.len() as u64);
+            prop_assert_eq!(held(&rank, View::MAIN), engine.names());
+            prop_assert_eq!(rank.index.digest(rank.stream.worker(), View::MAIN).count, engine.copies.len() as u64);
+            if let Some(device) = rank.stream.profile().groups.first().and_then(|group| group.device) {
+                let on_device = engine.copies.iter().filter(|(_, copies)| copies[0] > 0);
+                prop_assert_eq!(held(&rank, device), on_device.map(|(path, _)| name(path)).collect());
+            }
             if rank.stream.profile().scheme.is_some() {
                 let prompt: Vec<u32> = probe.iter().flat_map(|&block| tokens(block)).collect();
                 prop_assert_eq!(rank.reused(&prompt) as usize, engine.reusable(&probe));
@@ -123,5 +134,25 @@ proptest! {
             prop_assert_eq!(rank.stream.counted_copies(), copied, "one device copy costs no entry");
         }
         prop_assert_eq!(rank.stream.counts().losses.total(), 0);
+    }
+
+    /// What was published before the first batch that came hides blocks, and never leaves one that is gone.
+    #[test]
+    fn a_stream_that_joined_late_holds_nothing_that_the_engine_does_not(
+        steps in proptest::collection::vec(any_step(), 1..80),
+        joined in 0usize..20,
+    ) {
+        let (mut engine, mut rank, mut complete) = (Engine::default(), Rank::default(), joined == 0);
+        for (number, step) in steps.iter().enumerate() {
+            let events = engine.step(step);
+            if number < joined {
+                continue;
+            }
+            complete |= matches!(step, Step::Clear);
+            rank.stream.apply(&batch(events));
+            let held = held(&rank, View::MAIN);
+            prop_assert!(held.is_subset(&engine.names()), "{held:?} of {:?}", engine.names());
+            prop_assert!(!complete || (held == engine.names() && rank.stream.waiting_blocks() == 0), "{held:?}");
+        }
     }
 }
