@@ -158,7 +158,8 @@ impl<W: Worker> Stream<W> {
         &self.counts
     }
 
-    /// Blocks that wait for a parent that this rank has not announced. Above 0, the index knows less than the rank holds.
+    /// Blocks that wait for a parent that this rank has not announced, or had to give way to later ones that do. Above 0, the
+    /// index knows less than the rank holds.
     pub fn waiting_blocks(&self) -> usize {
         self.orphans.blocks()
     }

@@ -32,6 +32,8 @@ pub(crate) struct Orphans {
     next: u64,
     /// Blocks of all `stores`.
     blocks: usize,
+    /// Blocks of stores that gave way. What became of them is not known before a clear.
+    given_up: usize,
     /// Each parent that is waited for, with the number of a store that does.
     by_parent: BTreeSet<(BlockName, u64)>,
     /// Where each waiting name stands, so that the removal of a block that nobody holds costs one probe: a stream that
@@ -47,6 +49,7 @@ impl Orphans {
     pub(crate) fn wait(&mut self, store: PendingStore) -> u64 {
         let Some(parent) = store.parent else { return 0 };
         if store.blocks.len() > ORPHAN_BLOCKS_MAX {
+            self.given_up += store.blocks.len();
             return 1;
         }
         let number = self.next;
@@ -59,7 +62,7 @@ impl Orphans {
         while self.blocks > ORPHAN_BLOCKS_MAX
             && let Some((&oldest, _)) = self.stores.first_key_value()
         {
-            self.take_out(oldest);
+            self.given_up += self.take_out(oldest).map_or(0, |store| store.blocks.len());
             expired += 1;
         }
         expired
@@ -94,9 +97,9 @@ impl Orphans {
         *self = Self::default();
     }
 
-    /// Blocks that wait.
+    /// Blocks that wait, or that gave way to later ones.
     pub(crate) fn blocks(&self) -> usize {
-        self.blocks
+        self.blocks + self.given_up
     }
 
     fn take_out(&mut self, number: u64) -> Option<PendingStore> {
@@ -177,7 +180,7 @@ mod tests {
         (0..=ORPHAN_BLOCKS_MAX as u64).for_each(|name| _ = orphans.wait(store(7, &[name])));
         orphans.take(BlockName(7));
         assert!(orphans.by_parent.is_empty() && orphans.by_name.is_empty() && orphans.stores.is_empty());
-        assert_eq!(orphans.blocks(), 0);
+        assert_eq!((orphans.blocks, orphans.given_up), (0, 1));
     }
 
     #[test]
@@ -199,5 +202,8 @@ mod tests {
         let too_many: Vec<u64> = (0..=ORPHAN_BLOCKS_MAX as u64).collect();
         assert_eq!(orphans.wait(store(9, &too_many)), 1, "one that is too long by itself takes nobody's place");
         assert_eq!((orphans.take(BlockName(2)).len(), orphans.take(BlockName(9)).len()), (1, 0));
+        assert_eq!(orphans.blocks(), many.len() + too_many.len(), "what gave way is still not known");
+        orphans.clear();
+        assert_eq!(orphans.blocks(), 0);
     }
 }
