@@ -45,6 +45,7 @@ pub mod limits;
 mod matches;
 pub mod reference;
 pub mod reuse;
+mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod words;
