@@ -36,20 +36,23 @@
 //!
 //! # Features
 //! `testing`: operations, generators and an equality check for whoever writes an index or embeds one.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod chain;
 pub mod error;
 pub mod hash;
 pub mod index;
 pub mod limits;
 mod matches;
 pub mod reference;
+mod raw;
 pub mod reuse;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod words;
 
+pub use chain::{ChainIndex, ChainOptions, ChainStats, ChainWorker};
 pub use error::{StoreError, ViewsExhausted, WorkersExhausted};
 pub use hash::{Item, Namespace, Scheme};
 pub use index::{Index, Worker};
