@@ -1,6 +1,6 @@
 //! The chain index equals the reference, operation by operation.
 
-use kv_index::testing::{Driver, Mix, Op, any_ops, assert_same, random_ops};
+use kv_index::testing::{Driver, Fleet, Mix, Op, any_ops, assert_same, fleet_ops, random_ops};
 use kv_index::{ChainIndex, ChainOptions, ReferenceIndex};
 use proptest::prelude::*;
 
@@ -42,4 +42,30 @@ fn long_corpora() {
     for seed in 0..20 {
         agree(&random_ops(seed, 2_000, &Mix::LONG), 100);
     }
+}
+
+fn fleet(fleet: &Fleet, seeds: u64, count: usize) {
+    for seed in 0..seeds {
+        agree(&fleet_ops(seed, count, fleet), 100);
+    }
+}
+
+#[test]
+fn a_fleet_that_agrees_on_names() {
+    fleet(&Fleet::AGREEING, 10, 2_000);
+}
+
+#[test]
+fn a_fleet_with_a_few_names_in_conflict() {
+    fleet(&Fleet::MIXED, 10, 2_000);
+}
+
+#[test]
+fn a_fleet_where_everybody_names_blocks_in_its_own_way() {
+    fleet(&Fleet::LONERS, 10, 2_000);
+}
+
+#[test]
+fn a_crowd_that_holds_the_same_prompts() {
+    fleet(&Fleet::CROWD, 3, 2_000);
 }
