@@ -135,6 +135,15 @@ impl Matches {
         self.append(depth, Row::new(worker, view));
     }
 
+    /// Adds rows of one depth that are no shallower than those before. There is one.
+    #[inline]
+    pub(crate) fn append_rows(&mut self, depth: u32, holders: impl Iterator<Item = (u32, u8)>) {
+        self.span(depth);
+        self.rows.extend(holders.map(|(worker, view)| Row::new(worker, view)));
+        let end = self.rows.len();
+        self.span(depth).rows.end = end;
+    }
+
     /// Adds main views, worker 0 in the lowest bit of the first word, no shallower than those before.
     pub(crate) fn append_bits(&mut self, depth: u32, bits: &[u64]) {
         let start = self.bits.len();

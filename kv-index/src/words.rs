@@ -9,6 +9,7 @@ pub struct BlockName(pub u64);
 /// Our hash of a block's tokens and of everything else that makes two blocks different (LoRA, salt, multimodal
 /// items), but not of what stands before it. See [`crate::hash`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct ContentHash(pub u64);
 
 /// The index's handle for one stream of events. Dense, from 0; the id of a dropped worker is given out again.
@@ -94,6 +95,7 @@ pub struct Digest {
 
 impl Digest {
     /// Takes one more holding in.
+    #[inline]
     pub fn add(&mut self, position: u32, content: ContentHash, name: BlockName) {
         let mix = mix(position, content, name);
         self.count += 1;
@@ -102,6 +104,7 @@ impl Digest {
     }
 
     /// Takes a holding out that was taken in before.
+    #[inline]
     pub fn subtract(&mut self, position: u32, content: ContentHash, name: BlockName) {
         let mix = mix(position, content, name);
         self.count -= 1;
@@ -134,21 +137,27 @@ impl fmt::Display for View {
     }
 }
 
-/// Scatters a holding over 64 bits. The inner round keeps `content ^ name` coincidences (SGLang's names are hashes
-/// of the very tokens) from cancelling out.
+/// Scatters a holding over 64 bits: two rounds of a full product, whose halves are folded together. The name has a round of
+/// its own, so that `content ^ name` coincidences (SGLang's names are hashes of the very tokens) do not cancel out.
+#[inline]
 fn mix(position: u32, content: ContentHash, name: BlockName) -> u64 {
-    scatter(content.0 ^ scatter(name.0 ^ scatter(u64::from(position).wrapping_add(GOLDEN_GAMMA))))
+    let place = fold(content.0 ^ GOLDEN_GAMMA, u64::from(position).wrapping_mul(GOLDEN_GAMMA) ^ PI);
+    fold(place ^ name.0, name.0.rotate_left(32) ^ PI)
 }
 
-/// The finalizer of `SplitMix64` (Steele, Lea, Flood 2014): every input bit flips each output bit with probability near 1/2.
-fn scatter(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
+#[inline]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half, and then the upper")]
+    let (low, high) = (product as u64, (product >> 64) as u64);
+    low ^ high
 }
 
-/// 2^64 over the golden ratio, the increment of `SplitMix64`.
+/// 2^64 over the golden ratio: odd, and without a pattern in its bits.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The first 64 bits of the fraction of pi.
+const PI: u64 = 0x243f_6a88_85a3_08d3;
 
 #[cfg(test)]
 mod tests {

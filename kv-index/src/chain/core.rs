@@ -1,7 +1,6 @@
 //! What all workers of an index share.
 
 use super::private::PrivateSlots;
-use crate::ContentHash;
 use crate::raw::edges::Edges;
 use crate::raw::names::Names;
 use crate::raw::place::Place;
@@ -23,6 +22,8 @@ pub(crate) struct Core {
     siblings: Siblings,
     /// Rises when a worker's number is given to another worker.
     pub(crate) epoch: AtomicU64,
+    /// One more than the largest worker's number that was ever given.
+    pub(crate) workers: AtomicUsize,
     /// Bytes that workers keep for themselves.
     pub(crate) worker_bytes: AtomicUsize,
     pub(crate) budget: Option<usize>,
@@ -45,6 +46,7 @@ impl Core {
             private: PrivateSlots::new(),
             siblings: Siblings((0..SIBLING_SHARDS).map(|_| Mutex::new(HashMap::new())).collect()),
             epoch: AtomicU64::new(0),
+            workers: AtomicUsize::new(0),
             worker_bytes: AtomicUsize::new(0),
             budget,
         }
@@ -120,13 +122,6 @@ impl Core {
 #[inline]
 pub(crate) fn has_edge(record: Record<'_>, offset: usize) -> bool {
     record.edges() >> (offset - 1) & 1 == 1
-}
-
-/// How many of the first places are what the request says.
-#[inline]
-pub(crate) fn common_prefix(contents: &[AtomicU64], request: &[ContentHash]) -> usize {
-    let pairs = contents.iter().zip(request);
-    pairs.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
 }
 
 impl Siblings {

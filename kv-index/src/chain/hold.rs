@@ -4,7 +4,6 @@ use super::core::Core;
 use super::state::{Writer, bits};
 use crate::raw::holders::Slot;
 use crate::raw::place::Place;
-use crate::raw::record::Meta;
 use crate::raw::segments::Locked;
 use crate::sync::atomic::Ordering;
 use crate::{BlockName, Removed, Stored};
@@ -12,15 +11,13 @@ use crate::{BlockName, Removed, Stored};
 impl Core {
     /// Claims `name` for a place of a locked segment that has no claim, unless it is claimed elsewhere.
     pub(crate) fn claim(&self, segment: &mut Locked<'_>, at: usize, name: u64) -> bool {
-        let meta = segment.record().meta();
-        if !meta.named {
-            segment.reshape(Meta { named: true, ..meta }.roomy());
-        }
+        segment.make_named();
         let record = segment.record();
         let names = record.names(record.meta(), at + 1);
         names[at].store(name, Ordering::Relaxed);
         record.set_claimed(record.claimed() | 1 << at);
-        let claimed = self.names.claim(&self.segments, name, Place::new(segment.id, at)).is_ok();
+        let hash = self.names.hash(name);
+        let claimed = self.names.claim(&self.segments, hash, name, Place::new(segment.id, at)).is_ok();
         if !claimed {
             record.set_claimed(record.claimed() & !(1 << at));
         }

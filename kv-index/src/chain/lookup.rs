@@ -1,24 +1,21 @@
 //! Looking a request up without a lock: segment by segment, each through a window.
 //!
-//! A lookup goes down the request's path. At each segment it copies the holders' cutoffs, checks that the window held, and
-//! only then counts: who covers all that was compared goes on, the others are done. A window that did not hold is
-//! opened again; if a parent changed while its child was read, the lookup begins again, for the child may have been
-//! another parent's. Every time around means that a writer has finished a change of structure, so some thread always gets on.
+//! A lookup goes down the request's path. At each segment, who covers all that was compared goes on, and the others are
+//! done. If the window did not hold, the walk begins again; also if a parent changed while its child was read, for the child may
+//! have been another parent's. Every time around means that a writer has finished a change of structure, so some thread
+//! always gets on.
 
-use super::core::{Core, common_prefix};
-use crate::raw::holders::{Held, Holders, Slot};
+use super::core::Core;
+use crate::raw::compare::common_prefix;
+use crate::raw::holders::{Holders, Slot};
 use crate::raw::record::Link;
 use crate::raw::segments::{SegmentId, Window};
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::{ContentHash, Matches, Runs};
 
 /// What a lookup works with, kept for the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
-    /// Holders' words of the segment in view.
-    seen: Vec<Held>,
-    /// Its dense table.
-    dense: Vec<u64>,
     /// Slots that cover everything so far, but for those in `bits`.
     active: Vec<Slot>,
     next: Vec<Slot>,
@@ -26,21 +23,34 @@ pub(crate) struct Scratch {
     bits: Vec<u64>,
     /// Slots that are done, and how deep.
     done: Vec<(u32, Slot)>,
-    /// By slot: the stamp of the last segment that it covered.
-    marks: Vec<Vec<u32>>,
+    /// For each view and worker: the stamp of the last segment that it covered.
+    marks: Vec<u32>,
+    /// Workers that `marks` has room for, in each view.
+    stride: usize,
     stamp: u32,
     is_first: bool,
+    /// The holders' words of the last segment, if they are all that is active: slots only, and where a cutoff is wanted.
+    same: Vec<(u64, u64)>,
     pub(crate) retries: u32,
 }
 
-/// A segment that was read through a window that held.
-struct Seen<'a> {
-    window: Window<'a>,
-    /// How many of its places are the request's.
-    matched: usize,
-    /// Whether a child leaves behind them, and perhaps which.
-    has_edge: bool,
+/// What was read does not fit together: a writer changed it meanwhile.
+#[derive(Debug)]
+struct Torn;
+
+/// A walk along a request.
+struct Walk<'a> {
+    core: &'a Core,
+    request: &'a [ContentHash],
+    /// Places of the request that were found.
+    depth: usize,
+    /// The last segment that was read, and how many of its places are the request's; the root before that.
+    segment: SegmentId,
+    offset: usize,
+    /// The segment's window, through which it must still look the same when its child has been read.
+    window: Option<Window<'a>>,
     link: Link,
+    has_edge: bool,
 }
 
 impl Core {
@@ -49,85 +59,23 @@ impl Core {
         out.clear();
         let mut scratch = std::mem::take(&mut out.scratch);
         scratch.retries = 0;
-        while self.walk(request, &mut scratch, out).is_none() {
+        while self.walk(request, &mut scratch, out).is_err() {
             scratch.retries += 1;
             out.clear();
         }
         out.scratch = scratch;
     }
 
-    /// One walk; none if what was read does not fit together.
-    fn walk(&self, request: &[ContentHash], scratch: &mut Scratch, out: &mut Matches) -> Option<()> {
+    /// One walk.
+    fn walk(&self, request: &[ContentHash], scratch: &mut Scratch, out: &mut Matches) -> Result<(), Torn> {
         let epoch = self.epoch.load(Ordering::Acquire);
-        let Some(first) = request.first() else { return Some(()) };
-        scratch.begin();
-        let hash = self.edge(SegmentId::ROOT, 0, first.0);
-        let mut at = self.edges.find(&self.segments.slabs, hash, |child| {
-            self.look(child, SegmentId::ROOT, 0, request, scratch)
-        });
-        let mut depth = 0;
-        while let Some(seen) = at.take() {
-            scratch.count(depth as u32, seen.matched, out);
-            depth += seen.matched;
-            if depth == request.len() || !seen.has_edge || scratch.is_done() {
-                break;
-            }
-            at = self.follow(&seen, &request[depth..], scratch);
-            if !seen.window.holds() {
-                return None;
-            }
-        }
-        scratch.finish(depth as u32, out);
+        scratch.begin(self.workers.load(Ordering::Relaxed));
+        let mut walk = Walk::new(self, request);
+        while walk.goes_on() && walk.step(scratch, out)? && !scratch.is_done() {}
+        scratch.finish(walk.depth as u32, out);
         // A worker's number that was given to another worker meanwhile would mix the two.
-        crate::sync::atomic::fence(Ordering::Acquire);
-        (self.epoch.load(Ordering::Relaxed) == epoch).then_some(())
-    }
-
-    /// The child that goes on as the request does.
-    #[inline]
-    fn follow<'a>(&'a self, from: &Seen<'_>, request: &[ContentHash], scratch: &mut Scratch) -> Option<Seen<'a>> {
-        let (id, offset, content) = (from.window.id, from.matched, request[0].0);
-        if from.link.offset == offset
-            && from.link.tag == Link::tag_of(content)
-            && let Some(seen) = self.look(from.link.child, id, offset, request, scratch)
-        {
-            return Some(seen);
-        }
-        let hash = self.edge(id, offset, content);
-        self.edges.find(&self.segments.slabs, hash, |child| self.look(child, id, offset, request, scratch))
-    }
-
-    /// Reads a segment, if it is the one that follows `offset` places of `parent`.
-    #[inline]
-    fn look<'a>(
-        &'a self,
-        id: SegmentId,
-        parent: SegmentId,
-        offset: usize,
-        request: &[ContentHash],
-        scratch: &mut Scratch,
-    ) -> Option<Seen<'a>> {
-        loop {
-            let window = self.segments.window(id)?;
-            let record = window.record();
-            let meta = record.meta();
-            let link = record.link();
-            if link.child != SegmentId::ROOT {
-                self.segments.prefetch_descriptor(link.child);
-            }
-            let is_child = record.is_child(parent, offset, request[0].0);
-            let matched = common_prefix(record.contents(meta, meta.len), request);
-            if matched == link.offset && link.child != SegmentId::ROOT {
-                self.segments.prefetch_record(link.child);
-            }
-            let has_edge = matched > 0 && record.edges() >> (matched - 1) & 1 == 1;
-            scratch.copy(&Holders::of(&self.segments, record, meta));
-            if !window.holds() {
-                scratch.retries += 1;
-                continue;
-            }
-            return (is_child && matched > 0).then_some(Seen { window, matched, has_edge, link });
-        }
+        fence(Ordering::Acquire);
+        if self.epoch.load(Ordering::Relaxed) == epoch { Ok(()) } else { Err(Torn) }
     }
 
     /// Calls `visit` with the first position and the mask of what `slot` holds of each segment along `request`, and with how
@@ -144,7 +92,7 @@ impl Core {
             let found = found.or_else(|| {
                 self.edges.find(&self.segments.slabs, hash, |child| self.peek(child, id, offset, slot, rest))
             });
-            if parent.is_some_and(|window| !window.holds()) {
+            if parent.is_some_and(|window: Window<'_>| !window.holds()) {
                 return None;
             }
             let Some((window, mask, matched)) = found else { break };
@@ -153,7 +101,7 @@ impl Core {
             }
             (parent, offset, depth) = (Some(window), matched, depth + matched);
         }
-        crate::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         (self.epoch.load(Ordering::Relaxed) == epoch).then_some(())
     }
 
@@ -210,6 +158,72 @@ impl Core {
     }
 }
 
+impl<'a> Walk<'a> {
+    fn new(core: &'a Core, request: &'a [ContentHash]) -> Self {
+        let (segment, link) = (SegmentId::ROOT, Link::default());
+        Self { core, request, depth: 0, segment, offset: 0, window: None, link, has_edge: true }
+    }
+
+    #[inline]
+    fn goes_on(&self) -> bool {
+        self.has_edge && self.depth < self.request.len()
+    }
+
+    /// Goes on to the child that begins as the request goes on. Whether there was one.
+    #[inline]
+    fn step(&mut self, scratch: &mut Scratch, out: &mut Matches) -> Result<bool, Torn> {
+        let content = self.request[self.depth].0;
+        let linked = self.link.offset == self.offset && self.link.tag == Link::tag_of(content) && self.link.child != SegmentId::ROOT;
+        if linked && self.read(self.link.child, scratch, out)? {
+            return Ok(true);
+        }
+        self.step_by_table(content, scratch, out)
+    }
+
+    fn step_by_table(&mut self, content: u64, scratch: &mut Scratch, out: &mut Matches) -> Result<bool, Torn> {
+        let hash = self.core.edge(self.segment, self.offset, content);
+        let core = self.core;
+        let found = core.edges.find(&core.segments.slabs, hash, |child| match self.read(child, scratch, out) {
+            Ok(false) => None,
+            other => Some(other),
+        });
+        found.unwrap_or(Ok(false))
+    }
+
+    /// Reads a segment and takes its holders into account, if it is the one that goes on as the request does.
+    #[inline]
+    fn read(&mut self, id: SegmentId, scratch: &mut Scratch, out: &mut Matches) -> Result<bool, Torn> {
+        let segments = &self.core.segments;
+        loop {
+            let Some(window) = segments.window(id) else { return Ok(false) };
+            let record = window.record();
+            let meta = record.meta();
+            let link = record.link();
+            if link.child != SegmentId::ROOT {
+                segments.prefetch_record(link.child);
+            }
+            let is_child = record.parent().0 == self.segment && meta.parent_offset == self.offset;
+            let matched = common_prefix(record.contents(meta, meta.len), &self.request[self.depth..]);
+            if !is_child || matched == 0 {
+                if window.holds() {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let has_edge = record.edges() >> (matched - 1) & 1 == 1;
+            let fits = scratch.count(&Holders::of(segments, record, meta), self.depth as u32, matched, out);
+            // What was counted cannot be taken back piece by piece: the walk begins again. If the parent is what it was, then
+            // this is its child and no other's.
+            if !fits || !window.holds() || !self.window.is_none_or(|parent| parent.holds()) {
+                return Err(Torn);
+            }
+            self.depth += matched;
+            (self.segment, self.offset, self.window, self.link, self.has_edge) = (id, matched, Some(window), link, has_edge);
+            return Ok(true);
+        }
+    }
+}
+
 /// Adds the runs of ones in `mask`.
 fn push_runs(start: u32, mut mask: u64, out: &mut Runs) {
     let mut position = start;
@@ -223,131 +237,189 @@ fn push_runs(start: u32, mut mask: u64, out: &mut Runs) {
 }
 
 impl Scratch {
-    fn begin(&mut self) {
+    fn begin(&mut self, workers: usize) {
         self.active.clear();
         self.bits.clear();
+        self.is_first = true;
+        self.same.clear();
         // A stamp for each segment, and none twice as long as marks may bear it.
-        if self.stamp > u32::MAX / 2 {
+        if self.stride < workers || self.stamp > u32::MAX / 2 {
+            self.stride = workers.next_power_of_two();
             self.marks.clear();
             self.stamp = 0;
         }
-        self.stamp += 1;
-        self.is_first = true;
+        self.stamp += 2;
     }
 
     fn is_done(&self) -> bool {
         self.active.is_empty() && self.bits.is_empty()
     }
 
-    /// Copies what a segment's holders hold.
+    /// Where the slot's mark is. Workers that came since the lookup began have none: at that moment they covered nothing.
     #[inline]
-    fn copy(&mut self, holders: &Holders<'_>) {
-        self.seen.clear();
-        holders.for_each_word(|held| self.seen.push(held));
-        self.dense.clear();
-        self.dense.extend(holders.dense().iter().map(|word| word.load(Ordering::Relaxed)));
-    }
-
-    #[inline]
-    fn mark(&mut self, slot: Slot) -> &mut u32 {
-        let view = usize::from(slot.view());
-        if self.marks.len() <= view {
-            self.marks.resize_with(view + 1, Vec::new);
-        }
-        let marks = &mut self.marks[view];
+    fn mark(&mut self, slot: Slot) -> Option<usize> {
         let worker = slot.worker() as usize;
-        if marks.len() <= worker {
-            marks.resize((worker + 1).next_power_of_two(), 0);
+        let at = usize::from(slot.view()) * self.stride + worker;
+        if self.marks.len() <= at {
+            self.lengthen_marks(slot);
         }
-        &mut marks[worker]
+        (worker < self.stride).then_some(at)
     }
 
-    /// Takes the segment that was copied into account: `matched` places behind `depth` of them.
+    #[cold]
+    fn lengthen_marks(&mut self, slot: Slot) {
+        self.marks.resize((usize::from(slot.view()) + 1) * self.stride, 0);
+    }
+
+    /// Takes a segment's holders into account: `matched` places of it are the request's, behind `depth` others. Whether
+    /// what was read fits together.
     #[inline]
-    fn count(&mut self, depth: u32, matched: usize, out: &mut Matches) {
-        self.done.clear();
-        self.next.clear();
-        if self.is_first {
-            self.count_first(matched);
-            self.is_first = false;
-        } else {
-            self.count_next(depth, matched, out);
+    fn count(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Matches) -> bool {
+        if self.goes_on(holders, matched) {
+            return true;
         }
+        self.next.clear();
+        let fits = if self.is_first { self.count_first(holders, matched) } else { self.count_next(holders, depth, matched, out) };
+        self.is_first = false;
         std::mem::swap(&mut self.active, &mut self.next);
         self.stamp += 1;
         self.settle(out);
+        self.keep(holders);
+        fits
+    }
+
+    /// Whether the active slots are the segment's holders, as they were the last segment's, and cover all that was matched.
+    /// A chain's holders come in one order along it, so that this is a comparison of words.
+    #[inline]
+    fn goes_on(&self, holders: &Holders<'_>, matched: usize) -> bool {
+        let words = holders.inline();
+        // 128 + cutoff - matched has its highest bit where the cutoff reaches.
+        let add = (0x80 - matched as u64) * EACH_HALF;
+        !self.same.is_empty()
+            && words.len() == self.same.len()
+            && holders.is_inline()
+            && words.iter().zip(&self.same).all(|(word, &(slots, wanted))| {
+                let pair = word.load(Ordering::Relaxed);
+                pair & SLOTS == slots && ((pair & CUTOFFS) + add) & wanted == wanted
+            })
+    }
+
+    /// Remembers the holders' words, if they are all that is active.
+    #[inline]
+    fn keep(&mut self, holders: &Holders<'_>) {
+        self.same.clear();
+        if !holders.is_inline() || !self.bits.is_empty() || self.active.is_empty() {
+            return;
+        }
+        let mut known = 0;
+        for word in holders.inline() {
+            let pair = word.load(Ordering::Relaxed);
+            let mut wanted = 0;
+            for half in [0, 32] {
+                if pair >> half & u64::from(u32::MAX) != 0 {
+                    wanted |= 0x80 << half;
+                    let slot = Slot((pair >> (half + 8)) as u32 & 0x00ff_ffff);
+                    known += usize::from(self.mark(slot).is_some_and(|mark| self.marks[mark] == self.stamp));
+                }
+            }
+            self.same.push((pair & SLOTS, wanted));
+        }
+        let words: u32 = self.same.iter().map(|&(_, wanted)| wanted.count_ones()).sum();
+        if known != self.active.len() || words as usize != known {
+            self.same.clear();
+        }
     }
 
     /// In the first segment everybody with a cutoff covers something.
-    fn count_first(&mut self, matched: usize) {
-        let (old, new) = (self.stamp, self.stamp + 1);
-        let seen = std::mem::take(&mut self.seen);
-        for &held in &seen {
-            // Beside a writer a slot may come twice.
-            if *self.mark(held.slot()) < old {
-                *self.mark(held.slot()) = old;
-                self.sort(held.slot(), held.cutoff(), 0, matched, new);
+    fn count_first(&mut self, holders: &Holders<'_>, matched: usize) -> bool {
+        let old = self.stamp;
+        holders.for_each_word(|held| {
+            if let Some(mark) = self.mark(held.slot())
+                // Beside a writer a slot may come twice.
+                && self.marks[mark] < old
+            {
+                self.marks[mark] = old;
+                self.sort(held.slot(), mark, held.cutoff(), 0, matched);
             }
+        });
+        let dense = holders.dense();
+        if dense.is_empty() {
+            return true;
         }
-        self.seen = seen;
-        if self.dense.is_empty() {
-            return;
-        }
-        self.bits = at_least(&self.dense, matched).collect();
-        for worker in set_bits(at_least(&self.dense, 1).zip(&self.bits).map(|(some, all)| some & !all)) {
-            self.done.push((self.dense_cutoff(worker) as u32, Slot(worker)));
-        }
+        self.bits.extend(at_least(dense, matched));
+        let done = &mut self.done;
+        set_bits(at_least(dense, 1).zip(&self.bits).map(|(some, all)| some & !all)).all(|worker| {
+            let cutoff = holders.dense_cutoff(worker);
+            done.push((cutoff as u32, Slot(worker)));
+            cutoff < matched
+        })
     }
 
-    fn count_next(&mut self, depth: u32, matched: usize, out: &mut Matches) {
-        let (old, new) = (self.stamp, self.stamp + 1);
-        let seen = std::mem::take(&mut self.seen);
-        for &held in &seen {
+    fn count_next(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Matches) -> bool {
+        let old = self.stamp;
+        let mut met = 0;
+        holders.for_each_word(|held| {
             let slot = held.slot();
-            if *self.mark(slot) == old || self.take_bit(slot) {
-                *self.mark(slot) = 0;
-                self.sort(slot, held.cutoff(), depth, matched, new);
+            let Some(mark) = self.mark(slot) else { return };
+            let was_active = self.marks[mark] == old;
+            if was_active || self.take_bit(slot) {
+                met += usize::from(was_active);
+                self.marks[mark] = 0;
+                self.sort(slot, mark, held.cutoff(), depth, matched);
             }
+        });
+        let fits = self.count_bits(holders, depth, matched, out);
+        if met < self.active.len() {
+            self.count_others(holders, depth, matched);
         }
-        self.seen = seen;
-        self.count_bits(depth, matched, out);
+        fits
+    }
+
+    /// Those that are active and have no word here: they are in the dense table, or done.
+    fn count_others(&mut self, holders: &Holders<'_>, depth: u32, matched: usize) {
+        let old = self.stamp;
         let active = std::mem::take(&mut self.active);
         for &slot in &active {
-            if *self.mark(slot) == old {
-                *self.mark(slot) = 0;
-                let cutoff = if (slot.0 as usize) < self.dense.len() * 8 { self.dense_cutoff(slot.0) } else { 0 };
-                self.sort(slot, cutoff, depth, matched, new);
+            if let Some(mark) = self.mark(slot).filter(|&mark| self.marks[mark] == old) {
+                self.marks[mark] = 0;
+                let cutoff = if (slot.0 as usize) < holders.span() { holders.dense_cutoff(slot.0) } else { 0 };
+                self.sort(slot, mark, cutoff, depth, matched);
             }
         }
         self.active = active;
     }
 
-    /// Main views that are known as bits meet the segment's dense table; without one, they are done.
-    fn count_bits(&mut self, depth: u32, matched: usize, out: &mut Matches) {
+    /// Main views that are known as bits meet the segment's dense table; without one, they are done. Whether what was
+    /// read fits together.
+    fn count_bits(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Matches) -> bool {
         if self.bits.is_empty() {
-            return;
+            return true;
         }
-        if self.dense.is_empty() {
+        let dense = holders.dense();
+        if dense.is_empty() {
             if self.bits.iter().any(|&word| word != 0) {
                 out.append_bits(depth, &self.bits);
             }
             self.bits.clear();
-            return;
+            return true;
         }
-        let mut bits = std::mem::take(&mut self.bits);
-        let all = at_least(&self.dense, matched).chain(std::iter::repeat(0));
-        for (at, (word, all)) in (0u32..).zip(bits.iter_mut().zip(all)) {
+        let mut fits = true;
+        let mut left = 0;
+        let all = at_least(dense, matched).chain(std::iter::repeat(0));
+        for (at, (word, all)) in (0u32..).zip(self.bits.iter_mut().zip(all)) {
             for bit in set_bits(std::iter::once(*word & !all)) {
                 let worker = at * 64 + bit;
-                let cutoff = if (worker as usize) < self.dense.len() * 8 { self.dense_cutoff(worker) } else { 0 };
-                self.done.push((depth + cutoff.min(matched) as u32, Slot(worker)));
+                let cutoff = if (worker as usize) < holders.span() { holders.dense_cutoff(worker) } else { 0 };
+                fits &= cutoff < matched;
+                self.done.push((depth + cutoff as u32, Slot(worker)));
             }
             *word &= all;
+            left |= *word;
         }
-        if bits.iter().all(|&word| word == 0) {
-            bits.clear();
+        if left == 0 {
+            self.bits.clear();
         }
-        self.bits = bits;
+        fits
     }
 
     /// Takes the slot out of the bits, if it is among them.
@@ -362,22 +434,21 @@ impl Scratch {
 
     /// Puts a slot among those that go on or those that are done.
     #[inline]
-    fn sort(&mut self, slot: Slot, cutoff: usize, depth: u32, matched: usize, new: u32) {
+    fn sort(&mut self, slot: Slot, mark: usize, cutoff: usize, depth: u32, matched: usize) {
         if cutoff >= matched {
-            *self.mark(slot) = new;
+            self.marks[mark] = self.stamp + 1;
             self.next.push(slot);
         } else {
             self.done.push((depth + cutoff as u32, slot));
         }
     }
 
-    #[inline]
-    fn dense_cutoff(&self, worker: u32) -> usize {
-        (self.dense[worker as usize / 8] >> (worker % 8 * 8) & 0x7f) as usize
-    }
-
     /// Hands those that are done over, shallowest first.
+    #[inline]
     fn settle(&mut self, out: &mut Matches) {
+        if self.done.is_empty() {
+            return;
+        }
         if self.done.len() > 1 {
             self.done.sort_unstable_by_key(|&(depth, _)| depth);
         }
@@ -391,26 +462,31 @@ impl Scratch {
         if self.bits.iter().any(|&word| word != 0) {
             out.append_bits(depth, &self.bits);
         }
-        for slot in self.active.drain(..) {
-            out.append_row(depth, slot.worker(), slot.view());
+        if !self.active.is_empty() {
+            out.append_rows(depth, self.active.iter().map(|slot| (slot.worker(), slot.view())));
         }
     }
 }
 
 /// For each 64 workers, the bits of those whose cutoff is at least `cutoff`, 1 to 64.
 #[inline]
-fn at_least(dense: &[u64], cutoff: usize) -> impl Iterator<Item = u64> {
+fn at_least(dense: &[AtomicU64], cutoff: usize) -> impl Iterator<Item = u64> {
     let subtract = cutoff as u64 * 0x0101_0101_0101_0101;
     dense.chunks(8).map(move |words| {
-        let bits = words.iter().map(|&word| {
+        let bits = words.iter().map(|word| {
             // Cutoffs fit in seven bits: the highest bit of each byte is left only if nothing was borrowed.
-            let high = ((word | HIGHEST) - subtract) & HIGHEST;
+            let high = ((word.load(Ordering::Relaxed) | HIGHEST) - subtract) & HIGHEST;
             // Moves the eight highest bits together (one multiplication: bit 8i + 7 goes to 56 + i).
             high.wrapping_mul(0x0002_0408_1020_4081) >> 56
         });
         (0..).zip(bits).fold(0, |all, (nth, bits)| all | bits << (nth * 8))
     })
 }
+
+/// The slots, the cutoffs and the lowest bits of both halves of a pair of holders' words.
+const SLOTS: u64 = 0xffff_ff00_ffff_ff00;
+const CUTOFFS: u64 = 0x0000_007f_0000_007f;
+const EACH_HALF: u64 = 0x0000_0001_0000_0001;
 
 const HIGHEST: u64 = 0x8080_8080_8080_8080;
 

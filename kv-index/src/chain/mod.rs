@@ -134,6 +134,7 @@ impl Index for ChainIndex {
             }
             None => {
                 roster.states.push(None);
+                self.shared.core.workers.store(roster.states.len(), Ordering::Relaxed);
                 u32::try_from(roster.states.len() - 1).expect("below WORKERS_MAX")
             }
         };

@@ -3,14 +3,14 @@
 use crate::raw::place::Place;
 use crate::raw::prefetch;
 use crate::raw::secret::Secret;
-use crate::raw::sorted::{Entry, Sorted};
+use crate::raw::buckets::{Buckets, Entry, home};
 
-/// Name to place: 12 bytes an entry, at two thirds to seven eighths of its room.
+/// Name to place: 12 bytes an entry, five to a line that is two thirds to five sixths full.
 #[derive(Debug)]
 pub(crate) struct OwnNames {
     secret: Secret,
     /// One table, or [`SPREAD`].
-    tables: Vec<Sorted<Owned>>,
+    tables: Vec<Buckets<Owned, 5>>,
     len: usize,
 }
 
@@ -41,7 +41,7 @@ impl Entry for Owned {
 
 impl OwnNames {
     pub(crate) fn new(secret: Secret) -> Self {
-        Self { secret, tables: vec![Sorted::new()], len: 0 }
+        Self { secret, tables: vec![Buckets::new()], len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,13 +53,13 @@ impl OwnNames {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.tables.iter().map(Sorted::bytes).sum()
+        self.tables.iter().map(Buckets::bytes).sum()
     }
 
     /// Makes ready for many names.
     pub(crate) fn spread(&mut self) {
-        let all: Vec<Owned> = self.tables.iter().flat_map(Sorted::iter).collect();
-        self.tables = (0..SPREAD).map(|_| Sorted::new()).collect();
+        let all: Vec<Owned> = self.tables.iter().flat_map(Buckets::iter).collect();
+        self.tables = (0..SPREAD).map(|_| Buckets::new()).collect();
         for owned in all {
             self.tables[owned.low as usize % SPREAD].insert(owned, |_| false);
         }
@@ -73,8 +73,9 @@ impl OwnNames {
     /// Fetches the line where `name` would be.
     #[inline]
     pub(crate) fn prefetch(&self, name: u64) {
-        let scrambled = self.secret.scramble(name);
-        prefetch::read(self.tables[self.table(scrambled as u32)].address((scrambled >> 32) as u32));
+        let (high, low) = self.split(name);
+        let table = &self.tables[self.table(low)];
+        prefetch::read(table.first_home().wrapping_add(home(high, table.homes()) * 64));
     }
 
     #[inline]
@@ -118,7 +119,7 @@ impl OwnNames {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Place)> + '_ {
-        self.tables.iter().flat_map(Sorted::iter).map(|owned| {
+        self.tables.iter().flat_map(Buckets::iter).map(|owned| {
             let scrambled = u64::from(owned.high) << 32 | u64::from(owned.low);
             (self.secret.unscramble(scrambled), Place(owned.place))
         })

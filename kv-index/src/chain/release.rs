@@ -3,6 +3,7 @@
 use super::core::Core;
 use crate::raw::holders::prefix;
 use crate::raw::place::Place;
+use crate::raw::record::PLACES;
 use crate::raw::segments::{Locked, SegmentId};
 use crate::sync::atomic::Ordering;
 
@@ -30,9 +31,14 @@ impl Core {
         }
         let record = segment.record();
         let names = record.names(record.meta(), record.meta().len);
-        let each = || bits(claims).map(|offset| (offset, names[offset].load(Ordering::Relaxed)));
-        each().for_each(|(_, name)| self.names.prefetch(name));
-        each().for_each(|(offset, name)| self.names.release(name, Place::new(segment.id, offset)));
+        let mut hashes = [0; PLACES];
+        for offset in bits(claims) {
+            hashes[offset] = self.names.hash(names[offset].load(Ordering::Relaxed));
+            self.names.prefetch(hashes[offset]);
+        }
+        for offset in bits(claims) {
+            self.names.release(hashes[offset], Place::new(segment.id, offset));
+        }
         record.set_claimed(record.claimed() & !claims);
     }
 

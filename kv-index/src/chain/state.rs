@@ -100,7 +100,7 @@ impl Writer<'_> {
         let place = match own {
             Some(place) => place,
             None if naming.private => return None,
-            None => self.core.names.find(&self.core.segments, name)?,
+            None => self.core.names.find(&self.core.segments, self.core.names.hash(name), name)?,
         };
         let views = naming.views(place, name, self.covering(place));
         (views != 0).then_some((place, views))

@@ -208,10 +208,15 @@ impl<'a> Store<'_, 'a> {
         let start = self.out.len();
         let mut mask = segment.mask(self.slot);
         let before = mask;
-        let agreed = if self.writer.state.naming.is_plain() { self.hold_agreed(&segment, offset, count, &mut mask) } else { 0 };
-        self.prefetch_names(start + agreed..start + count);
+        let mut done = 0;
+        if self.writer.state.naming.is_plain() {
+            done += self.hold_agreed(&segment, offset, count, &mut mask);
+            done += self.claim_fresh(&mut segment, offset + done, count - done, &mut mask);
+        } else if self.writer.state.naming.private && self.writer.state.views() == 1 {
+            done += self.own_fresh(&segment, offset, count, &mut mask);
+        }
         let mut known = before;
-        for nth in agreed..count {
+        for nth in done..count {
             let at = offset + nth;
             let Some(BlockName(name)) = self.blocks[start + nth].name else {
                 self.out.push(Stored::Step);
@@ -270,12 +275,60 @@ impl<'a> Store<'_, 'a> {
         agreed
     }
 
-    /// Brings the lines nearer where the names of new places will be entered.
-    fn prefetch_names(&self, blocks: std::ops::Range<usize>) {
-        let (core, naming) = (self.writer.core, &self.writer.state.naming);
-        for BlockName(name) in self.blocks[blocks].iter().filter_map(|block| block.name) {
-            if naming.private { naming.own.prefetch(name) } else { core.names.prefetch(name) }
+    /// Holds the next blocks as long as the places from `offset` have no claim and nobody claims their names elsewhere.
+    fn claim_fresh(&mut self, segment: &mut Locked<'_>, offset: usize, count: usize, mask: &mut u64) -> usize {
+        if count == 0 {
+            return 0;
         }
+        let core = self.writer.core;
+        let claimed = segment.record().claimed();
+        let blocks = &self.blocks[self.out.len()..];
+        let free = (claimed >> offset).trailing_zeros() as usize;
+        let fresh = blocks.iter().take(count.min(free)).take_while(|block| block.name.is_some()).count();
+        if fresh == 0 {
+            return 0;
+        }
+        segment.make_named();
+        let record = segment.record();
+        let words = &record.names(record.meta(), offset + fresh)[offset..];
+        let mut hashes = [0; PLACES];
+        for ((word, hash), name) in words.iter().zip(&mut hashes).zip(names(blocks)) {
+            word.store(name.0, Ordering::Relaxed);
+            *hash = core.names.hash(name.0);
+            core.names.prefetch(*hash);
+        }
+        record.set_claimed(claimed | prefix(fresh) << offset);
+        let place = |nth: usize| Place::new(segment.id, offset + nth);
+        let claims = |(nth, name): &(usize, BlockName)| core.names.claim(&core.segments, hashes[*nth], name.0, place(*nth)).is_ok();
+        let held = names(blocks).take(fresh).enumerate().take_while(claims).count();
+        if held < fresh {
+            record.set_claimed(claimed | prefix(held) << offset);
+        }
+        self.take(segment, offset, held, mask);
+        held
+    }
+
+    /// Holds the next blocks of a private worker as long as the places from `offset` are free and their names are new.
+    fn own_fresh(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) -> usize {
+        let free = (*mask >> offset).trailing_zeros() as usize;
+        let blocks = &self.blocks[self.out.len()..];
+        let own = &mut self.writer.state.naming.own;
+        names(blocks).take(count.min(free)).for_each(|name| own.prefetch(name.0));
+        let enters = |(nth, name): &(usize, BlockName)| own.insert(name.0, Place::new(segment.id, offset + nth)).is_ok();
+        let held = names(blocks).take(count.min(free)).enumerate().take_while(enters).count();
+        self.take(segment, offset, held, mask);
+        held
+    }
+
+    /// Notes that the next `count` blocks are held anew, from `offset` on.
+    fn take(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) {
+        let position = segment.record().parent().1 + offset as u32;
+        let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
+        for ((nth, block), name) in (0..).zip(&self.blocks[self.out.len()..]).zip(names(&self.blocks[self.out.len()..])).take(count) {
+            digest.add(position + nth, block.content, name);
+        }
+        self.out.resize(self.out.len() + count, Stored::New);
+        *mask |= prefix(count) << offset;
     }
 
     /// Holds `name` at `at` if it is held nowhere and nothing stands in its way; `None` if that takes a closer look. `mask` is
@@ -300,6 +353,11 @@ impl<'a> Store<'_, 'a> {
         }
         self.writer.core.claim(segment, at, name).then_some(Stored::New)
     }
+}
+
+/// The names of the blocks up to the first without one.
+fn names(blocks: &[Block]) -> impl Iterator<Item = BlockName> {
+    blocks.iter().map_while(|block| block.name)
 }
 
 fn common(contents: &[AtomicU64], blocks: &[Block]) -> usize {

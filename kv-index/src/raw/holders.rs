@@ -163,12 +163,18 @@ impl<'a> Holders<'a> {
         let inline = record.holders(meta);
         match record.extension() {
             0 => Self { inline, list: &[], dense: &[], holes: &[] },
-            line => {
-                let words = |part: usize| part_words(segments, part_of(segments, Line(line), part));
-                // The dense table first: words that moved there are gone from the list only when it can be seen.
-                Self { inline, dense: words(DENSE), list: words(LIST), holes: words(HOLES) }
-            }
+            line => Self::extended(segments, inline, Line(line)),
         }
+    }
+
+    fn extended(segments: &'a Segments, inline: &'a [AtomicU64], extension: Line) -> Self {
+        let parts = segments.slabs.words(extension, LINE_WORDS);
+        let words = |part: usize| match part_in(parts, part) {
+            none if none.is_none() => &[][..],
+            part => part_words(segments, part),
+        };
+        // The dense table first: words that moved there are gone from the list only when it can be seen.
+        Self { inline, dense: words(DENSE), list: words(LIST), holes: words(HOLES) }
     }
 
     /// Workers that the dense table has a byte for.
@@ -181,6 +187,24 @@ impl<'a> Holders<'a> {
     #[inline]
     pub(crate) fn dense(&self) -> &'a [AtomicU64] {
         self.dense
+    }
+
+    /// Whether nobody's word stands outside the record.
+    #[inline]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.list.is_empty() && self.dense.is_empty()
+    }
+
+    /// The words in the record, two to a word: in each half the slot from bit 8 up and the cutoff in the lowest seven.
+    #[inline]
+    pub(crate) fn inline(&self) -> &'a [AtomicU64] {
+        self.inline
+    }
+
+    /// The cutoff of a worker's main view that has a byte.
+    #[inline]
+    pub(crate) fn dense_cutoff(&self, worker: u32) -> usize {
+        Seat::byte(self.dense, Slot(worker)).load().cutoff()
     }
 
     /// The holders whose words stand outside the dense table. Beside a writer, a slot may come twice.
@@ -553,8 +577,13 @@ impl Holders<'_> {
 }
 
 fn part_of(segments: &Segments, extension: Line, which: usize) -> Part {
+    part_in(segments.slabs.words(extension, LINE_WORDS), which)
+}
+
+#[inline]
+fn part_in(extension: &[AtomicU64], which: usize) -> Part {
     // Acquire: the part's words are there, and what moved out of another home is in this one.
-    Part(segments.slabs.words(extension, LINE_WORDS).get(which).map_or(0, |word| word.load(Ordering::Acquire)))
+    Part(extension.get(which).map_or(0, |word| word.load(Ordering::Acquire)))
 }
 
 fn set_part(segments: &Segments, extension: Line, which: usize, part: Part) {

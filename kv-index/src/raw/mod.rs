@@ -2,6 +2,9 @@
 //! [`record`] (how a segment lies in a block), [`segments`] (locks and windows), [`holders`] (who holds what of a segment),
 //! [`edges`] (which segment comes next), [`names`] (which place a name stands at).
 
+pub(crate) mod buckets;
+#[cfg_attr(not(any(kv_loom, kv_shuttle)), expect(unsafe_code, reason = "vector loads of atomics"))]
+pub(crate) mod compare;
 pub(crate) mod edges;
 pub(crate) mod holders;
 #[expect(unsafe_code, reason = "the one place that turns addresses into words")]
@@ -14,4 +17,5 @@ pub(crate) mod record;
 pub(crate) mod secret;
 pub(crate) mod segments;
 mod slabs;
-pub(crate) mod sorted;
+#[expect(unsafe_code, reason = "a lock lends what it guards")]
+mod spin;

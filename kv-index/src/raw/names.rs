@@ -9,13 +9,13 @@
 //! 2. A name has at most one entry.
 //! 3. Locks are taken in the order segment, shard.
 
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::place::Place;
 use super::secret::Secret;
 use super::segments::Segments;
-use super::sorted::{Entry, Sorted};
+use super::spin::SpinLock;
+use super::buckets::{Buckets, Entry, home};
 
 /// Growth, and waiting, apart from each other: 1,024 shards of a table of a million names grow in a few microseconds each.
 #[cfg(not(any(kv_loom, kv_shuttle)))]
@@ -31,12 +31,16 @@ pub(crate) struct Names {
 }
 
 #[derive(Debug)]
+#[repr(align(64))]
 struct Shard {
-    entries: Mutex<Sorted<Claim>>,
+    entries: SpinLock<Claims>,
     /// Where the homes are and how many, for prefetches: a guess that nobody relies on.
     first_home: AtomicPtr<u8>,
     homes: AtomicUsize,
 }
+
+/// Eight claims to a line.
+type Claims = Buckets<Claim, 8>;
 
 /// A hash (high half) and a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +74,7 @@ impl Claim {
 
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
-        let shard = |_| Shard { entries: Mutex::new(Sorted::new()), first_home: AtomicPtr::new(std::ptr::null_mut()), homes: AtomicUsize::new(0) };
+        let shard = |_| Shard { entries: SpinLock::new(Claims::new()), first_home: AtomicPtr::new(std::ptr::null_mut()), homes: AtomicUsize::new(0) };
         Self { secret, shards: (0..SHARDS).map(shard).collect(), bytes: AtomicUsize::new(0) }
     }
 
@@ -78,49 +82,59 @@ impl Names {
         size_of_val(&*self.shards) + self.bytes.load(Ordering::Relaxed)
     }
 
+    /// The hash of a name: what the other calls take.
     #[inline]
-    fn shard(&self, name: u64) -> (&Shard, u32) {
-        let hash = self.secret.name(name);
-        (&self.shards[(hash >> 40) as usize % SHARDS], hash as u32)
+    pub(crate) fn hash(&self, name: u64) -> u64 {
+        self.secret.name(name)
     }
 
-    /// Fetches the line where `name` would be, and its shard.
     #[inline]
-    pub(crate) fn prefetch(&self, name: u64) {
-        let (shard, hash) = self.shard(name);
-        let home = super::sorted::home(hash, shard.homes.load(Ordering::Relaxed));
-        super::prefetch::read(shard.first_home.load(Ordering::Relaxed).wrapping_add(home * size_of::<Claim>()));
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
-    /// Where `name` is claimed.
+    /// Fetches the line where the name of `hash` would be.
     #[inline]
-    pub(crate) fn find(&self, segments: &Segments, name: u64) -> Option<Place> {
-        let (shard, hash) = self.shard(name);
-        let entries = shard.entries.lock();
-        entries.find(hash, |claim| segments.name_at(claim.place()) == Some(name)).map(Claim::place)
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let shard = self.shard(hash);
+        let home = home(hash as u32, shard.homes.load(Ordering::Relaxed));
+        super::prefetch::read(shard.first_home.load(Ordering::Relaxed).wrapping_add(home * 64));
     }
 
-    /// Claims `name` for `place`, whose segment the caller has locked and which bears the name already, unless it is
-    /// claimed elsewhere: then that place.
+    /// Where `name`, of `hash`, is claimed.
     #[inline]
-    pub(crate) fn claim(&self, segments: &Segments, name: u64, place: Place) -> Result<(), Place> {
-        let (shard, hash) = self.shard(name);
+    pub(crate) fn find(&self, segments: &Segments, hash: u64, name: u64) -> Option<Place> {
+        let entries = self.shard(hash).entries.lock();
+        entries.find(hash as u32, |claim| segments.name_at(claim.place()) == Some(name)).map(Claim::place)
+    }
+
+    /// A place where a name of `hash` is claimed, perhaps another name: to fetch what will be looked at.
+    #[inline]
+    pub(crate) fn likely(&self, hash: u64) -> Option<Place> {
+        self.shard(hash).entries.lock().find(hash as u32, |_| true).map(Claim::place)
+    }
+
+    /// Claims `name`, of `hash`, for `place`, whose segment the caller has locked and which bears the name already, unless
+    /// it is claimed elsewhere: then that place.
+    #[inline]
+    pub(crate) fn claim(&self, segments: &Segments, hash: u64, name: u64, place: Place) -> Result<(), Place> {
+        let shard = self.shard(hash);
         let mut entries = shard.entries.lock();
         let before = entries.bytes();
-        let found = entries.insert(Claim::new(hash, place), |claim| segments.name_at(claim.place()) == Some(name));
+        let found = entries.insert(Claim::new(hash as u32, place), |claim| segments.name_at(claim.place()) == Some(name));
         if entries.bytes() != before {
             self.resized(shard, &entries, before);
         }
         found.map_or(Ok(()), |claim| Err(claim.place()))
     }
 
-    /// Takes the claim of `name` for `place` back.
+    /// Takes the claim of the name of `hash` for `place` back.
     #[inline]
-    pub(crate) fn release(&self, name: u64, place: Place) {
-        let (shard, hash) = self.shard(name);
+    pub(crate) fn release(&self, hash: u64, place: Place) {
+        let shard = self.shard(hash);
         let mut entries = shard.entries.lock();
         let before = entries.bytes();
-        let removed = entries.remove(hash, |claim| claim.place() == place);
+        let removed = entries.remove(hash as u32, |claim| claim.place() == place);
         debug_assert!(removed.is_some(), "a claim has its entry");
         if entries.bytes() != before {
             self.resized(shard, &entries, before);
@@ -128,8 +142,8 @@ impl Names {
     }
 
     #[cold]
-    fn resized(&self, shard: &Shard, entries: &Sorted<Claim>, before: usize) {
-        shard.first_home.store(entries.address(0).cast_mut(), Ordering::Relaxed);
+    fn resized(&self, shard: &Shard, entries: &Claims, before: usize) {
+        shard.first_home.store(entries.first_home().cast_mut(), Ordering::Relaxed);
         shard.homes.store(entries.homes(), Ordering::Relaxed);
         self.bytes.fetch_add(entries.bytes().wrapping_sub(before), Ordering::Relaxed);
     }

@@ -19,8 +19,8 @@ use crate::sync::{Mutex, hint, thread};
 use super::holders::{Holders, Slot};
 use super::memory::Memory;
 use super::place::Place;
-use super::record::{Meta, Record};
-use super::slabs::{Line, Slabs};
+use super::record::{Meta, PLACES, Record};
+use super::slabs::{LINE_WORDS, Line, Slabs};
 
 /// A segment. 0 is the root, which is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,12 +89,12 @@ pub(crate) struct Locked<'a> {
 
 impl Segments {
     pub(crate) fn new() -> Self {
-        Self { slabs: Slabs::new(), descriptors: Memory::new(), ids: Mutex::new(Ids { free: Vec::new(), end: 1 }) }
+        Self { slabs: Slabs::new(), descriptors: Memory::new(SEGMENTS_MAX as usize), ids: Mutex::new(Ids { free: Vec::new(), end: 1 }) }
     }
 
     #[inline]
     fn descriptor(&self, id: SegmentId) -> &AtomicU64 {
-        self.descriptors.word(id.0 as usize)
+        &self.descriptors.words(id.0 as usize, 1)[0]
     }
 
     /// Opens a window on a segment; none if it is dead or was never made.
@@ -145,7 +145,9 @@ impl Segments {
         if id == SEGMENTS_MAX {
             return None;
         }
-        self.descriptors.reserve(id as usize + 1);
+        if !self.descriptors.reserve(id as usize + 1) {
+            return None;
+        }
         ids.end += 1;
         Some(SegmentId(id))
     }
@@ -212,11 +214,14 @@ impl Segments {
         super::prefetch::read(self.descriptors.address(id.0 as usize));
     }
 
-    /// Fetches the first lines of a segment's record, where its descriptor says it is.
+    /// Fetches a segment's record, where its descriptor says it is: the header and as much as a full segment's contents take.
     #[inline]
     pub(crate) fn prefetch_record(&self, id: SegmentId) {
         if let Some(window) = self.window(id) {
-            super::prefetch::read(self.slabs.address(window.seen.block()));
+            let address = self.slabs.address(window.seen.block());
+            for line in 0..=PLACES / LINE_WORDS {
+                super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
+            }
         }
     }
 }
@@ -265,6 +270,14 @@ impl<'a> Locked<'a> {
         self.segments.slabs.free(old_block, old_lines);
     }
 
+    /// Makes sure that there is room for names.
+    pub(crate) fn make_named(&mut self) {
+        let meta = self.record().meta();
+        if !meta.named {
+            self.reshape(Meta { named: true, ..meta }.roomy());
+        }
+    }
+
     /// Ends the segment. Its extension must be gone; no holder, child or name may be left.
     pub(crate) fn destroy(mut self) {
         let (block, lines) = (self.descriptor.block(), self.record().meta().lines());
@@ -295,7 +308,7 @@ impl Drop for Locked<'_> {
 
 /// Waits a little for another writer: by turns of the processor at first, then by giving the thread's turn away, since
 /// the holder may be preempted.
-fn relax(spins: u32) {
+pub(crate) fn relax(spins: u32) {
     if spins < 64 && !cfg!(any(kv_loom, kv_shuttle)) {
         hint::spin_loop();
     } else {

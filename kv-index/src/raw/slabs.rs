@@ -22,6 +22,9 @@ pub(crate) struct Line(pub(crate) u32);
 /// Words of a cache line.
 pub(crate) const LINE_WORDS: usize = 8;
 
+/// Lines that may ever be used: 64 GiB, which a process has addresses for.
+const LINES_MAX: usize = 1 << 30;
+
 /// Lines of a slab. The largest record takes 20, so at most a thirteenth of a slab is lost at its end.
 #[cfg(not(any(kv_loom, kv_shuttle)))]
 const SLAB_LINES: usize = 256;
@@ -79,7 +82,7 @@ struct Pool {
 impl Slabs {
     pub(crate) fn new() -> Self {
         Self {
-            memory: Memory::new(),
+            memory: Memory::new(LINES_MAX * LINE_WORDS),
             classes: std::array::from_fn(|_| Mutex::new(Class::default())),
             pool: Mutex::new(Pool::default()),
             resident: AtomicUsize::new(0),
@@ -143,8 +146,10 @@ impl Slabs {
     }
 
     fn take_slabs(&self, count: usize) -> u32 {
-        let slab = self.pool.lock().take(count as u32, &self.memory, &self.resident);
-        self.memory.reserve((slab as usize + count) * SLAB_LINES * LINE_WORDS);
+        let slab = self.pool.lock().take(count as u32, &self.resident);
+        // One slab more than there is: whoever looks at a record asks for as many words as the largest takes.
+        let end = (slab as usize + count + 1) * SLAB_LINES * LINE_WORDS;
+        assert!(self.memory.reserve(end), "no addresses are left for the index");
         slab
     }
 
@@ -222,13 +227,13 @@ impl Free {
 
 impl Pool {
     /// The first of `count` neighbouring slabs: a reserved one, a bare one, or new ones.
-    fn take(&mut self, count: u32, memory: &Memory, resident: &AtomicUsize) -> u32 {
+    fn take(&mut self, count: u32, resident: &AtomicUsize) -> u32 {
         if count == 1
             && let Some(slab) = self.reserve.pop_first()
         {
             return slab;
         }
-        if let Some(slab) = self.neighbours(count, memory) {
+        if let Some(slab) = self.neighbours(count) {
             let reserved = (slab..slab + count).filter(|slab| self.reserve.remove(slab)).count();
             (slab..slab + count).for_each(|slab| _ = self.bare.remove(&slab));
             resident.fetch_add(count as usize - reserved, Ordering::Relaxed);
@@ -238,8 +243,8 @@ impl Pool {
         self.bump(count)
     }
 
-    /// The lowest run of free slabs that lies within one chunk of the memory.
-    fn neighbours(&self, count: u32, memory: &Memory) -> Option<u32> {
+    /// The lowest run of free slabs.
+    fn neighbours(&self, count: u32) -> Option<u32> {
         let mut start = None;
         let mut length = 0;
         // Few slabs are free at a time and spans are rare; one is the common count.
@@ -247,7 +252,7 @@ impl Pool {
             if count == 1 { Box::new(self.bare.first().copied().into_iter()) } else { Box::new(merged(&self.reserve, &self.bare)) };
         for slab in free {
             match start {
-                Some(first) if slab == first + length && within_chunk(first, length + 1, memory) => length += 1,
+                Some(first) if slab == first + length => length += 1,
                 _ => (start, length) = (Some(slab), 1),
             }
             if length == count {
@@ -258,12 +263,7 @@ impl Pool {
     }
 
     fn bump(&mut self, count: u32) -> u32 {
-        let mut slab = self.end.max(1);
-        // Chunks begin at powers of two: a span of a power of two, aligned to itself, never crosses into the next.
-        let aligned = slab.next_multiple_of(count);
-        self.bare.extend(slab..aligned);
-        slab = aligned;
-        assert!(u64::from(slab + count) * SLAB_LINES as u64 <= 1 << 32, "an index of 256 GiB");
+        let slab = self.end.max(1);
         self.end = slab + count;
         slab
     }
@@ -271,11 +271,6 @@ impl Pool {
 
 fn merged<'a>(left: &'a BTreeSet<u32>, right: &'a BTreeSet<u32>) -> impl Iterator<Item = u32> + 'a {
     left.union(right).copied()
-}
-
-fn within_chunk(first: u32, count: u32, memory: &Memory) -> bool {
-    let words = SLAB_LINES * LINE_WORDS;
-    memory.words(first as usize * words, count as usize * words).len() == count as usize * words
 }
 
 /// The class of blocks of `lines` lines; none where they take slabs of their own.

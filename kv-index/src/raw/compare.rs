@@ -1,0 +1,114 @@
+//! How far two runs of words are the same: what a lookup does most.
+
+use crate::ContentHash;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// How many of the first `contents` are what `wanted` says.
+#[inline]
+pub(crate) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+    let len = contents.len().min(wanted.len());
+    let same = wide::common_prefix(&contents[..len], &wanted[..len]);
+    let rest = contents[same..len].iter().zip(&wanted[same..len]);
+    same + rest.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
+}
+
+/// Words that are compared without a branch among them.
+const STEP: usize = 8;
+
+#[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_shuttle))))]
+mod wide {
+    use std::arch::asm;
+
+    use super::{AtomicU64, ContentHash, STEP};
+
+    /// The same in whole steps: a multiple of [`STEP`], and no word before it differs.
+    #[inline]
+    pub(super) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        let steps = contents.len().min(wanted.len()) / STEP;
+        let mut left = steps;
+        // SAFETY: reads the first `steps * STEP` words of both (a `ContentHash` is one, transparently) and writes nothing.
+        // Others may store to `contents` meanwhile, which is why this is assembly and not a vector load: in Rust's terms these
+        // are relaxed loads of the atomics, and the processor does not tear the aligned words of a 16-byte load. SSE2 is
+        // part of x86-64.
+        unsafe {
+            asm!(
+                "test {left}, {left}",
+                "jz 3f",
+                "2:",
+                "movdqu {a}, [{wanted}]",
+                "movdqu {b}, [{wanted} + 16]",
+                "movdqu {c}, [{wanted} + 32]",
+                "movdqu {d}, [{wanted} + 48]",
+                "movdqu {e}, [{contents}]",
+                "pcmpeqd {a}, {e}",
+                "movdqu {e}, [{contents} + 16]",
+                "pcmpeqd {b}, {e}",
+                "movdqu {e}, [{contents} + 32]",
+                "pcmpeqd {c}, {e}",
+                "movdqu {e}, [{contents} + 48]",
+                "pcmpeqd {d}, {e}",
+                "pand {a}, {b}",
+                "pand {c}, {d}",
+                "pand {a}, {c}",
+                "pmovmskb {equal:e}, {a}",
+                "cmp {equal:e}, 0xffff",
+                "jne 3f",
+                "add {wanted}, 64",
+                "add {contents}, 64",
+                "dec {left}",
+                "jnz 2b",
+                "3:",
+                left = inout(reg) left,
+                contents = inout(reg) contents.as_ptr() => _,
+                wanted = inout(reg) wanted.as_ptr() => _,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                e = out(xmm_reg) _,
+                equal = out(reg) _,
+                options(nostack, readonly),
+            );
+        }
+        (steps - left) * STEP
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_shuttle)))))]
+mod wide {
+    use super::{AtomicU64, ContentHash, Ordering, STEP};
+
+    /// The same in whole steps: a multiple of [`STEP`], and no word before it differs.
+    #[inline]
+    pub(super) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        let steps = contents.chunks_exact(STEP).zip(wanted.chunks_exact(STEP));
+        let differ = |(content, wanted): (&AtomicU64, &ContentHash)| content.load(Ordering::Relaxed) ^ wanted.0;
+        let equal = |(contents, wanted): &(&[AtomicU64], &[ContentHash])| {
+            contents.iter().zip(*wanted).map(differ).fold(0, |all, bits| all | bits) == 0
+        };
+        steps.take_while(equal).count() * STEP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_ends_it_wherever_it_is() {
+        for len in 0..70 {
+            let contents: Vec<AtomicU64> = (0..len).map(AtomicU64::new).collect();
+            let mut wanted: Vec<ContentHash> = (0..len).map(ContentHash).collect();
+            assert_eq!(common_prefix(&contents, &wanted), len as usize);
+            for at in 0..len as usize {
+                for bit in [0, 31, 32, 63] {
+                    wanted[at].0 ^= 1 << bit;
+                    assert_eq!(common_prefix(&contents, &wanted), at);
+                    wanted[at].0 ^= 1 << bit;
+                }
+            }
+            wanted.push(ContentHash(9));
+            assert_eq!(common_prefix(&contents, &wanted), len as usize);
+        }
+    }
+}
