@@ -45,14 +45,16 @@ pub mod limits;
 mod matches;
 pub mod reference;
 pub mod reuse;
+mod sharded;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod words;
 
-pub use error::{StoreError, ViewsExhausted, WorkersExhausted};
+pub use error::{ShardRefusal, ShardsOutOfRange, StoreError, ViewsExhausted, WorkersExhausted};
 pub use hash::{Item, Namespace, Scheme};
 pub use index::{Index, Worker};
 pub use matches::{Level, Match, Matches, Runs};
 pub use reference::{ReferenceIndex, ReferenceWorker};
+pub use sharded::{Sharded, ShardedWorker};
 pub use words::{Block, BlockName, ContentHash, Digest, Holding, Removed, Stored, View, WorkerId};
