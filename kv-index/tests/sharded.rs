@@ -6,8 +6,8 @@ use std::thread;
 
 use kv_index::testing::{Answer, Driver, Mix, Op, any_ops, holdings, random_ops};
 use kv_index::{
-    Block, BlockName, ContentHash, Digest, Index, Match, Matches, ReferenceIndex, ShardRefusal, Sharded, ShardsOutOfRange,
-    View, Worker, WorkerId, WorkersExhausted, limits,
+    Block, BlockName, ContentHash, Digest, Index, Match, Matches, ReferenceIndex, ShardRefusal, Sharded, ShardsOutOfRange, View,
+    Worker, WorkerId, WorkersExhausted, limits,
 };
 use proptest::prelude::*;
 

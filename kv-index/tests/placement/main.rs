@@ -1,0 +1,10 @@
+//! Topologies and placements on machines that are not there: described as plain data, as the files of Linux, and (feature `hwloc`)
+//! as hwloc's synthetic machines.
+
+#[cfg(feature = "hwloc")]
+mod hwloc;
+mod limits;
+mod machine;
+mod plans;
+mod rules;
+mod sysfs;
