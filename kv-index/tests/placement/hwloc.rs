@@ -36,10 +36,10 @@ readers on CPUs 4-7,12-15";
 
 #[test]
 fn memory_for_the_whole_machine_is_no_cpus_own() {
-    let topology = hwloc::synthetic("[numa] pack:2 [numa] l3:1 core:2 pu:1").unwrap();
-    assert_eq!(topology.nodes.len(), 3);
-    let homes: Vec<_> = topology.cores.iter().map(|core| core.node).collect();
-    assert!(homes[0] == homes[1] && homes[2] == homes[3] && homes[0] != homes[2], "{homes:?}");
+    // Node 0 is next to both packages, nodes 1 and 2 to one each.
+    let topology = hwloc::synthetic("[numa] pack:2 [numa(indexes=1,2,0)] l3:1 core:2 pu:1").unwrap();
+    assert_eq!(topology.nodes, [0, 1, 2].map(NodeId));
+    assert_eq!(topology.cores.iter().map(|core| core.node.0).collect::<Vec<_>>(), [1, 1, 2, 2]);
 }
 
 #[test]

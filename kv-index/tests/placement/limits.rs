@@ -86,11 +86,18 @@ fn a_container_finds_its_group_at_the_mount() {
     root.write("proc/self/cgroup", &"0::/docker/f00d/inner");
     root.write("sys/fs/cgroup/inner/cpu.max", &"100000 100000");
     assert_eq!(milli_cpus(&root), Some(1_000));
-    // A namespace of its own that the process has left, and a sibling whose name begins the same.
-    for group in ["0::/../elsewhere", "0::/docker/f00d2/inner"] {
-        root.write("proc/self/cgroup", &group);
-        assert_eq!(milli_cpus(&root), Some(2_000), "{group}");
-    }
+    // A sibling whose name begins the same is not below.
+    root.write("proc/self/cgroup", &"0::/docker/f00d2/inner");
+    root.write("sys/fs/cgroup/2/inner/cpu.max", &"1000 100000");
+    assert_eq!(milli_cpus(&root), Some(2_000));
+}
+
+#[test]
+fn a_group_outside_the_mount_does_not_lead_out_of_it() {
+    let root = host("0::/../elsewhere", V2);
+    root.write("sys/fs/cgroup/cpu.max", &"200000 100000");
+    root.write("sys/fs/elsewhere/cpu.max", &"1000 100000");
+    assert_eq!(milli_cpus(&root), Some(2_000));
 }
 
 #[test]

@@ -111,8 +111,11 @@ impl Root {
         fs::write(path, text.to_string() + "\n").unwrap();
     }
 
+    /// Writes a file anew: some file systems wait for the disk when one is cut short and written again.
     pub(crate) fn write_bytes(&self, file: &str, bytes: &[u8]) {
-        fs::write(self.0.join(file), bytes).unwrap();
+        let path = self.0.join(file);
+        fs::remove_file(&path).unwrap();
+        fs::write(path, bytes).unwrap();
     }
 
     pub(crate) fn remove(&self, file: &str) {

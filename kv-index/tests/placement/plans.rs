@@ -36,6 +36,12 @@ readers on CPUs 8-15";
 }
 
 #[test]
+fn of_three_cores_two_carry_lanes() {
+    let plan = place(&Machine::regular(1, 1, 3, 1).topology(), Wanted::Sensible, &PlacementOptions::default()).unwrap();
+    assert_eq!((plan.lanes.len(), plan.readers), (2, cpus("2")));
+}
+
+#[test]
 fn two_sockets_have_a_shard_and_eight_lanes_each() {
     let two = Machine::regular(2, 1, 32, 2).topology();
     assert_eq!(two.to_string(), "memory nodes: 2, packages: 2, cores: 64, CPUs: 128 (as given)");
@@ -164,7 +170,9 @@ fn a_quota_below_one_cpu_still_has_a_lane() {
 shard 0 on node 0: lane 0 on CPUs 0-1
 readers on CPUs 0-1
 note: others use the 2 allowed CPUs too, as the quota is 0.3 CPUs: no lane is kept on one";
-    assert_eq!(sensible(&quota(300, Machine::regular(1, 1, 2, 1).topology())), expected);
+    let small = quota(300, Machine::regular(1, 1, 2, 1).topology());
+    assert_eq!(sensible(&small), expected);
+    assert_eq!(place(&small, Wanted::Sensible, &reader_cores(1)).unwrap().to_string(), expected);
 }
 
 #[test]

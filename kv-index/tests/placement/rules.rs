@@ -37,7 +37,7 @@ fn assert_lanes(topology: &Topology, plan: &Plan) {
 /// Shards are on different nodes, and their lanes are all lanes in order.
 fn assert_shards(plan: &Plan, options: &PlacementOptions) {
     let nodes: BTreeSet<_> = plan.shards.iter().map(|shard| shard.node).collect();
-    assert!(nodes.len() == plan.shards.len() && nodes.len() <= options.shards_max.get());
+    assert!(!plan.lanes.is_empty() && nodes.len() == plan.shards.len() && nodes.len() <= options.shards_max.get());
     let mut next = 0;
     for (number, shard) in plan.shards.iter().enumerate() {
         assert!(shard.lanes.start == next && !shard.lanes.is_empty());

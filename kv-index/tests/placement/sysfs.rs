@@ -20,7 +20,7 @@ fn machines() -> Vec<Machine> {
     vec![
         Machine::regular(1, 1, 1, 1),
         Machine::regular(1, 1, 8, 2),
-        Machine::regular(2, 1, 16, 2),
+        Machine::regular(2, 1, 4, 2),
         Machine::regular(2, 4, 3, 1),
         Machine::big_little(4, 4),
         with_memory,
@@ -85,9 +85,11 @@ fn a_kernel_that_tells_less_makes_a_coarser_machine() {
 #[test]
 fn without_caches_a_package_shares_one() {
     let root = Machine::regular(2, 1, 2, 1).root();
+    let caches = || read(&root).unwrap().cores.iter().map(|core| core.cache).collect::<Vec<_>>();
+    (0..4).for_each(|cpu| root.write(&format!("sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list"), &""));
+    assert_eq!(caches(), [0, 1, 2, 3], "the next cache, where the last does not say who shares it");
     (0..4).for_each(|cpu| root.remove(&format!("sys/devices/system/cpu/cpu{cpu}/cache")));
-    let caches: Vec<_> = read(&root).unwrap().cores.iter().map(|core| core.cache).collect();
-    assert_eq!(caches, [0, 0, 2, 2]);
+    assert_eq!(caches(), [0, 0, 2, 2]);
 }
 
 #[test]
@@ -112,6 +114,15 @@ fn cpus_of_a_node_without_memory_belong_to_the_nearest_with_some() {
     assert_eq!(topology.cores.iter().map(|core| core.node.0).collect::<Vec<_>>(), [0, 0, 3, 3]);
     root.remove("sys/devices/system/node/node2/distance");
     assert_eq!(read(&root).unwrap().cores[2].node, NodeId(0), "the lowest, where no distance is known");
+}
+
+#[test]
+fn a_process_without_any_memory_cannot_be() {
+    let root = Machine::regular(2, 1, 1, 1).root();
+    for nodes in ["", "5"] {
+        root.write("sys/devices/system/node/has_memory", &nodes);
+        assert_eq!(read(&root).unwrap().nodes, [NodeId(0), NodeId(1)], "such a file means something else");
+    }
 }
 
 #[test]
@@ -167,7 +178,7 @@ fn no_file_makes_it_panic() {
     assert!(read(&root).is_ok());
     let content =
         prop_oneof![proptest::collection::vec(any::<u8>(), 0..40), "[-0-9, maxmin:/]{0,12}".prop_map(String::into_bytes)];
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(500));
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(200));
     let result = runner.run(&(0..FILES.len(), content), |(file, content)| {
         let whole = std::fs::read(root.path().join(FILES[file])).unwrap();
         root.write_bytes(FILES[file], &content);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | CPUs | `/sys/devices/system/cpu/online` |
 //! | cores, packages | `cpuN/topology/core_cpus_list` (`thread_siblings_list` before Linux 5.3), `physical_package_id` |
-//! | shared caches | `cpuN/cache/indexM/{level, type, shared_cpu_list}` |
+//! | shared caches | `cpuN/cache/indexM/{level, shared_cpu_list}` |
 //! | kinds of core | `cpuN/cpu_capacity`; else Intel's `/sys/devices/{cpu_core, cpu_atom, cpu_lowpower}/cpus` |
 //! | memory nodes | `/sys/devices/system/node/{online, has_memory}`, `nodeN/{cpulist, distance}` |
 //! | cpuset, quota | `/proc/self/{cgroup, mountinfo}` and the control groups, version 1 and 2, that they lead to |
@@ -64,7 +64,7 @@ fn memory_nodes(
     let mut node_of = BTreeMap::new();
     for node in all.iter() {
         let file = format!("sys/devices/system/node/node{node}/cpulist");
-        let cpus = tree.list(&file)?.unwrap_or_default().intersection(online);
+        let cpus = tree.list(&file)?.unwrap_or_default();
         let home = if memory.contains(node) { node } else { nearest(tree, node, &all, &memory)? };
         for cpu in cpus.iter() {
             if node_of.insert(cpu, NodeId(home)).is_some() {
@@ -146,10 +146,11 @@ fn last_level_cache(tree: Tree<'_>, cpu: u32) -> Result<Option<u32>, TopologyErr
     for index in 0..CACHES_MAX {
         let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
         let Some(level) = tree.number(&format!("{folder}/level"))? else { break };
-        let kind = tree.text(&format!("{folder}/type"))?.unwrap_or_default();
         let shared = tree.list(&format!("{folder}/shared_cpu_list"))?.unwrap_or_default();
-        if kind.trim() != "Instruction" && last.is_none_or(|(deepest, _)| level > deepest) {
-            last = shared.first().map(|lowest| (level, lowest)).or(last);
+        if let Some(lowest) = shared.first()
+            && last.is_none_or(|(deepest, _)| level > deepest)
+        {
+            last = Some((level, lowest));
         }
     }
     Ok(last.map(|(_, lowest)| lowest))
