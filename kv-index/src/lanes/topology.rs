@@ -1,6 +1,6 @@
 //! What placement needs to know of a machine, as plain data.
 //!
-//! Three sources fill it in: [`sysfs`] on Linux, [`hwloc`](self::hwloc) behind the feature `hwloc`, and [`Topology::flat`] where neither
+//! Three sources fill it in: [`sysfs`] on Linux, the module `hwloc` behind the feature of that name, and [`Topology::flat`] where neither
 //! says anything. Whoever knows better writes one out by hand, since every field is public.
 
 mod cgroup;

@@ -5,6 +5,8 @@
 mod hwloc;
 mod limits;
 mod machine;
+#[cfg(target_os = "linux")]
+mod pin;
 mod plans;
 mod rules;
 mod sysfs;
