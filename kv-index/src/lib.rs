@@ -43,12 +43,14 @@
 //! machine's layout from the library hwloc, which must be there to build; without it, Linux's `/sys` is read.
 #![deny(unsafe_code)]
 
+mod chain;
 pub mod error;
 pub mod hash;
 pub mod index;
 pub mod lanes;
 pub mod limits;
 mod matches;
+mod raw;
 pub mod reference;
 pub mod reuse;
 mod sharded;
@@ -57,6 +59,7 @@ mod sync;
 pub mod testing;
 mod words;
 
+pub use chain::{ChainIndex, ChainOptions, ChainStats, ChainWorker};
 pub use error::{ShardRefusal, ShardsOutOfRange, StoreError, ViewsExhausted, WorkersExhausted};
 pub use hash::{Item, Namespace, Scheme};
 pub use index::{Index, Worker};

@@ -7,7 +7,7 @@ pub const WORKERS_MAX: u32 = 65_536;
 pub const VIEWS_MAX: u8 = 32;
 
 /// Shards of one index: one for each memory node, of which Linux knows at most 1,024 (`NODES_SHIFT` is at most 10). Times
-/// [`WORKERS_MAX`] it is well inside a [`WorkerId`](crate::WorkerId).
+/// [`WORKERS_MAX`] that is 2^26 ids; a row of [`Matches`](crate::Matches) has room for 2^27.
 pub const SHARDS_MAX: usize = 1_024;
 
 /// CPU and memory-node numbers end below this. Linux is built for at most 8,192 CPUs (`NR_CPUS` with `MAXSMP` on x86-64); the

@@ -2,14 +2,23 @@
 
 use std::ops::Range;
 
+use crate::chain::Scratch;
 use crate::{View, WorkerId};
 
 /// The longest covered prefix of a request for each worker and view: levels of equal depth, deepest first.
 ///
-/// Reuse one value for many lookups; it allocates only until it has seen the largest answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Reuse one value for many lookups; it allocates only until it has seen the largest answer. A selector that reads the
+/// deepest levels pays for these only: a level of a thousand workers may be kept as a set of bits and is spelled out while it
+/// is read.
+#[derive(Clone, Debug, Default)]
 pub struct Matches {
-    rows: Vec<Match>,
+    /// Shallowest first.
+    spans: Vec<Span>,
+    rows: Vec<Row>,
+    bits: Vec<u64>,
+    pending: Vec<(u32, Row)>,
+    /// What a lookup in a chain index works with.
+    pub(crate) scratch: Scratch,
 }
 
 /// One row of [`Matches`]: `worker`'s `view` covers the request's first `depth` blocks.
@@ -23,57 +32,178 @@ pub struct Match {
     pub view: View,
 }
 
-/// All rows of one depth, in the order of workers and views.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// All views that cover one depth and no more.
+#[derive(Clone, Copy, Debug)]
 pub struct Level<'a> {
     /// Blocks, at least 1.
     pub depth: u32,
-    /// Who covers them. Never empty.
-    pub holders: &'a [Match],
+    rows: &'a [Row],
+    bits: &'a [u64],
+}
+
+/// A level: some rows, and some bits for main views.
+#[derive(Clone, Debug)]
+struct Span {
+    depth: u32,
+    rows: Range<usize>,
+    bits: Range<usize>,
+}
+
+/// A worker in the low 27 bits and its view above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row(u32);
+
+pub(crate) const WORKER_BITS: u32 = 27;
+
+impl Row {
+    fn new(worker: u32, view: u8) -> Self {
+        debug_assert!(worker >> WORKER_BITS == 0);
+        Self(worker | u32::from(view) << WORKER_BITS)
+    }
+
+    fn holder(self) -> (WorkerId, View) {
+        (WorkerId(self.0 & ((1 << WORKER_BITS) - 1)), View((self.0 >> WORKER_BITS) as u8))
+    }
 }
 
 impl Matches {
     /// No matches yet.
-    pub const fn new() -> Self {
-        Self { rows: Vec::new() }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// The levels, deepest first.
     pub fn levels(&self) -> impl Iterator<Item = Level<'_>> {
-        self.rows.chunk_by(|left, right| left.depth == right.depth).map(|rows| Level { depth: rows[0].depth, holders: rows })
+        self.spans.iter().rev().map(|span| Level {
+            depth: span.depth,
+            rows: &self.rows[span.rows.clone()],
+            bits: &self.bits[span.bits.clone()],
+        })
     }
 
     /// All rows, deepest first.
     pub fn iter(&self) -> impl Iterator<Item = Match> + '_ {
-        self.rows.iter().copied()
+        self.levels().flat_map(|level| level.holders().map(move |(worker, view)| Match { depth: level.depth, worker, view }))
     }
 
     /// How deep `worker`'s `view` covers the request; 0 when it does not cover the first block.
     pub fn depth(&self, worker: WorkerId, view: View) -> u32 {
-        self.rows.iter().find(|row| row.worker == worker && row.view == view).map_or(0, |row| row.depth)
+        self.levels().find(|level| level.contains(worker, view)).map_or(0, |level| level.depth)
     }
 
     /// Whether nobody covers the first block.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.spans.is_empty()
     }
 
     /// Forgets all rows and keeps the memory.
     pub fn clear(&mut self) {
+        self.spans.clear();
         self.rows.clear();
+        self.bits.clear();
+        self.pending.clear();
+    }
+
+    /// How often the last lookup in a [`ChainIndex`](crate::ChainIndex) had to look again because a writer changed what it was
+    /// looking at.
+    pub fn retries(&self) -> u32 {
+        self.scratch.retries
     }
 
     /// For indexers: adds a row in any order; a depth of 0 is left out. [`finish`](Self::finish) must follow.
+    ///
+    /// # Panics
+    /// For workers from 2^27.
     pub fn push(&mut self, row: Match) {
+        assert!(row.worker.0 >> WORKER_BITS == 0, "{} is beyond what a row has room for", row.worker);
         if row.depth > 0 {
-            self.rows.push(row);
+            self.pending.push((row.depth, Row::new(row.worker.0, row.view.0)));
         }
     }
 
     /// For indexers: puts the rows in order.
     pub fn finish(&mut self) {
-        self.rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.depth), row.worker, row.view));
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_unstable();
+        pending.drain(..).for_each(|(depth, row)| self.append(depth, row));
+        self.pending = pending;
     }
+
+    /// Adds a row that is no shallower than those before.
+    #[inline]
+    pub(crate) fn append_row(&mut self, depth: u32, worker: u32, view: u8) {
+        self.append(depth, Row::new(worker, view));
+    }
+
+    /// Adds main views, worker 0 in the lowest bit of the first word, no shallower than those before.
+    pub(crate) fn append_bits(&mut self, depth: u32, bits: &[u64]) {
+        let start = self.bits.len();
+        self.bits.extend_from_slice(bits);
+        self.span(depth).bits = start..start + bits.len();
+    }
+
+    #[inline]
+    fn append(&mut self, depth: u32, row: Row) {
+        self.span(depth).rows.end += 1;
+        self.rows.push(row);
+    }
+
+    #[inline]
+    fn span(&mut self, depth: u32) -> &mut Span {
+        if self.spans.last().is_none_or(|span| span.depth != depth) {
+            debug_assert!(self.spans.last().is_none_or(|span| span.depth < depth));
+            let rows = self.rows.len();
+            self.spans.push(Span { depth, rows: rows..rows, bits: 0..0 });
+        }
+        self.spans.last_mut().expect("pushed if there was none")
+    }
+}
+
+impl<'a> Level<'a> {
+    /// Who covers the depth, in no order. At least one.
+    pub fn holders(&self) -> impl Iterator<Item = (WorkerId, View)> + use<'a> {
+        let main = (0u32..).zip(self.bits).flat_map(|(at, &word)| ones(word).map(move |bit| WorkerId(at * 64 + bit)));
+        self.rows.iter().map(|row| row.holder()).chain(main.map(|worker| (worker, View::MAIN)))
+    }
+
+    /// How many views cover the depth.
+    pub fn len(&self) -> usize {
+        self.rows.len() + self.bits.iter().map(|word| word.count_ones() as usize).sum::<usize>()
+    }
+
+    /// Never: a level has a holder.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `worker`'s `view` is among them.
+    pub fn contains(&self, worker: WorkerId, view: View) -> bool {
+        let bit = || self.bits.get(worker.0 as usize / 64).is_some_and(|word| word >> (worker.0 % 64) & 1 == 1);
+        self.rows.iter().any(|row| row.holder() == (worker, view)) || (view == View::MAIN && bit())
+    }
+}
+
+/// Whether both say the same of every view.
+impl PartialEq for Matches {
+    fn eq(&self, other: &Self) -> bool {
+        let sorted = |matches: &Self| {
+            let mut rows: Vec<_> = matches.iter().map(|row| (row.depth, row.worker, row.view)).collect();
+            rows.sort_unstable();
+            rows
+        };
+        sorted(self) == sorted(other)
+    }
+}
+
+impl Eq for Matches {}
+
+/// The positions of the bits that are set.
+fn ones(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        bit
+    })
 }
 
 /// The positions of a request that one view covers, as ascending ranges `[start, end)` that do not touch.
@@ -128,8 +258,9 @@ mod tests {
             matches.push(row);
         }
         matches.finish();
-        let levels: Vec<_> = matches.levels().map(|level| (level.depth, level.holders.to_vec())).collect();
-        assert_eq!(levels, [(7, vec![row(7, 1, 0)]), (2, vec![row(2, 3, 0), row(2, 3, 1), row(2, 5, 0)])]);
+        let of = |worker, view| (WorkerId(worker), View(view));
+        let levels: Vec<_> = matches.levels().map(|level| (level.depth, level.holders().collect::<Vec<_>>())).collect();
+        assert_eq!(levels, [(7, vec![of(1, 0)]), (2, vec![of(3, 0), of(5, 0), of(3, 1)])]);
         assert_eq!(matches.depth(WorkerId(3), View(1)), 2);
         assert_eq!(matches.depth(WorkerId(9), View(0)), 0);
     }

@@ -12,6 +12,7 @@
 use std::cell::Cell;
 
 use crate::limits::SHARDS_MAX;
+use crate::matches::WORKER_BITS;
 use crate::sync::{Arc, Mutex};
 use crate::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Match, Matches, Removed, Runs, ShardRefusal, ShardsOutOfRange,
@@ -122,6 +123,7 @@ impl<I: Index> Index for Sharded<I> {
             return only.find(request, out);
         }
         out.clear();
+        out.scratch.retries = 0;
         let mut found = SCRATCH.try_with(Cell::take).unwrap_or_default();
         for (shard, index) in self.shards.iter().enumerate() {
             index.find(request, &mut found);
@@ -234,10 +236,11 @@ struct Ids {
 }
 
 impl Ids {
-    /// None where the id does not fit in its word.
+    /// None where the id is more than a row of [`Matches`] has room for.
     fn join(self, shard: usize, local: WorkerId) -> Option<WorkerId> {
         let shard = u32::try_from(shard).ok()?;
-        local.0.checked_mul(self.shards)?.checked_add(shard).map(WorkerId)
+        let id = local.0.checked_mul(self.shards)?.checked_add(shard)?;
+        (id >> WORKER_BITS == 0).then_some(WorkerId(id))
     }
 
     fn split(self, worker: WorkerId) -> (usize, WorkerId) {
@@ -247,6 +250,7 @@ impl Ids {
 
 /// Adds what one shard found to `out`, under the ids of the whole. [`Matches::finish`] must follow.
 fn unite(found: &Matches, outer: impl Fn(WorkerId) -> Option<WorkerId>, out: &mut Matches) {
+    out.scratch.retries += found.retries();
     for row in found.iter() {
         if let Some(worker) = outer(row.worker) {
             out.push(Match { worker, ..row });
@@ -257,7 +261,7 @@ fn unite(found: &Matches, outer: impl Fn(WorkerId) -> Option<WorkerId>, out: &mu
 thread_local! {
     /// Where a shard's answer stands until it is united: one for each thread, so that lookups share nothing they write.
     /// It is taken out while in use, so a lookup inside a lookup is merely slower.
-    static SCRATCH: Cell<Matches> = const { Cell::new(Matches::new()) };
+    static SCRATCH: Cell<Matches> = Cell::default();
 }
 
 #[cfg(test)]
@@ -268,12 +272,15 @@ mod tests {
     fn an_id_tells_its_shard_and_the_id_there() {
         let ids = Ids { shards: 3 };
         for shard in 0..3 {
-            for local in [0, 1, 2, 65_535, 1_431_655_763].map(WorkerId) {
+            for local in [0, 1, 2, 65_535, 44_739_241].map(WorkerId) {
                 assert_eq!(ids.split(ids.join(shard, local).unwrap()), (shard, local));
             }
         }
-        assert_eq!(ids.join(0, WorkerId(1_431_655_765)), Some(WorkerId(u32::MAX)));
-        assert_eq!(ids.join(1, WorkerId(1_431_655_765)), None, "an id that does not fit is none, not another's");
+        let last = (1 << WORKER_BITS) - 1;
+        assert_eq!(ids.join(1, WorkerId(last / 3)), Some(WorkerId(last)));
+        for (shard, local) in [(2, last / 3), (0, last / 3 + 1), (1, u32::MAX / 3), (0, u32::MAX)] {
+            assert_eq!(ids.join(shard, WorkerId(local)), None, "an id that does not fit is none, not another's");
+        }
     }
 
     #[test]

@@ -227,6 +227,140 @@ pub const fn row(depth: u32, worker: WorkerId, view: View) -> Match {
     Match { depth, worker, view }
 }
 
+/// How the traffic of a fleet is drawn: prompts share heads, many workers hold one prompt, and most of them agree on names.
+#[derive(Clone, Copy, Debug)]
+pub struct Fleet {
+    /// Seats.
+    pub workers: usize,
+    /// Views of a worker, at most.
+    pub views: u8,
+    /// Different prompts alive at a time. One in forty stores brings a new one.
+    pub prompts: usize,
+    /// Blocks of a prompt, at most.
+    pub blocks: usize,
+    /// Of 10,000 blocks, how many are named otherwise than the fleet does.
+    pub odd_names: u64,
+    /// Of 100 workers, how many name every block in their own way.
+    pub loners: u64,
+}
+
+impl Fleet {
+    /// Workers that agree, as those of SGLang do.
+    pub const AGREEING: Self = Self { workers: 12, views: 1, prompts: 12, blocks: 200, odd_names: 0, loners: 0 };
+    /// A few names in conflict, several views.
+    pub const MIXED: Self = Self { workers: 8, views: 3, prompts: 10, blocks: 150, odd_names: 50, loners: 30 };
+    /// Every worker for itself, as with vLLM's random seeds.
+    pub const LONERS: Self = Self { workers: 6, views: 1, prompts: 8, blocks: 150, odd_names: 0, loners: 100 };
+    /// One prompt set for very many.
+    pub const CROWD: Self = Self { workers: 300, views: 1, prompts: 3, blocks: 130, odd_names: 0, loners: 1 };
+}
+
+/// `count` operations of a fleet under one seed.
+pub fn fleet_ops(seed: u64, count: usize, fleet: &Fleet) -> Vec<Op> {
+    let mut traffic = Traffic::new(seed, *fleet);
+    (0..count).map(|nth| traffic.op(nth)).collect()
+}
+
+struct Traffic {
+    draw: Draw,
+    fleet: Fleet,
+    prompts: Vec<Vec<ContentHash>>,
+}
+
+impl Traffic {
+    fn new(seed: u64, fleet: Fleet) -> Self {
+        let mut traffic = Self { draw: Draw(seed), fleet, prompts: Vec::new() };
+        for _ in 0..fleet.prompts {
+            let prompt = traffic.prompt();
+            traffic.prompts.push(prompt);
+        }
+        traffic
+    }
+
+    /// A new prompt: now and then one of its own, mostly one that leaves an older one somewhere.
+    fn prompt(&mut self) -> Vec<ContentHash> {
+        let mut prompt = Vec::new();
+        if !self.prompts.is_empty() && self.draw.below(5) > 0 {
+            let older = self.pick();
+            prompt.extend(&older[..self.draw.size(older.len())]);
+        }
+        let length = 1 + self.draw.size(self.fleet.blocks - 1);
+        while prompt.len() < length {
+            prompt.push(ContentHash(self.draw.next()));
+        }
+        prompt
+    }
+
+    fn pick(&mut self) -> Vec<ContentHash> {
+        let nth = self.draw.size(self.prompts.len() - 1);
+        self.prompts[nth].clone()
+    }
+
+    fn op(&mut self, nth: usize) -> Op {
+        if nth < self.fleet.workers {
+            return Op::Add { views: 1 + self.draw.small(self.fleet.views) };
+        }
+        let seat = self.draw.size(self.fleet.workers - 1);
+        let view = self.draw.small(self.fleet.views);
+        match self.draw.below(1_000) {
+            0..2 => Op::Drop { seat },
+            2..4 => Op::Add { views: 1 + self.draw.small(self.fleet.views) },
+            4..8 => Op::Clear { seat, view: (self.draw.below(2) > 0).then_some(view) },
+            8..400 => self.store(seat, view),
+            400..750 => Op::Remove { seat, view, names: self.removal(seat) },
+            _ => Op::Find { request: self.request() },
+        }
+    }
+
+    fn store(&mut self, seat: usize, view: u8) -> Op {
+        if self.draw.below(40) == 0 {
+            let nth = self.draw.size(self.prompts.len() - 1);
+            self.prompts[nth] = self.prompt();
+        }
+        let prompt = self.pick();
+        let from = if self.draw.below(2) == 0 { 0 } else { self.draw.size(prompt.len()) };
+        let to = if self.draw.below(2) == 0 { prompt.len() } else { from + self.draw.size(prompt.len() - from) };
+        let parent = from.checked_sub(1).map(|last| self.name(seat, &prompt[..=last]));
+        let odd = self.fleet.odd_names;
+        let blocks = (from..to).map(|at| {
+            let name =
+                if self.draw.below(10_000) < odd { BlockName(self.draw.below(50)) } else { self.name(seat, &prompt[..=at]) };
+            Block { name: (odd == 0 || self.draw.below(50) > 0).then_some(name), content: prompt[at] }
+        });
+        Op::Store { seat, view, parent, blocks: blocks.collect() }
+    }
+
+    /// What the worker in `seat` calls the last block of a path.
+    fn name(&self, seat: usize, path: &[ContentHash]) -> BlockName {
+        let chain = path.iter().fold(0, |hash, content| Draw(hash ^ content.0).next());
+        let loner = Draw(seat as u64).below(100) < self.fleet.loners;
+        BlockName(if loner { Draw(chain ^ seat as u64).next() } else { chain })
+    }
+
+    /// Names of a part of a prompt: tail first, head first, or scattered.
+    fn removal(&mut self, seat: usize) -> Vec<BlockName> {
+        let prompt = self.pick();
+        let from = self.draw.size(prompt.len() - 1);
+        let to = if self.draw.below(2) == 0 { prompt.len() } else { from + self.draw.size((prompt.len() - from).min(20)) };
+        let mut names: Vec<BlockName> = (from..to).map(|at| self.name(seat, &prompt[..=at])).collect();
+        match self.draw.below(3) {
+            0 => names.reverse(),
+            1 => names.retain(|_| self.draw.below(4) == 0),
+            _ => {}
+        }
+        names
+    }
+
+    fn request(&mut self) -> Vec<ContentHash> {
+        let mut prompt = self.pick();
+        if self.draw.below(4) == 0 {
+            prompt.truncate(self.draw.size(prompt.len()));
+        }
+        (0..self.draw.below(4)).for_each(|_| prompt.push(ContentHash(self.draw.below(3))));
+        prompt
+    }
+}
+
 /// Draws any one operation of a mix.
 pub fn any_op(mix: Mix) -> impl Strategy<Value = Op> {
     any::<u64>().prop_map(move |seed| Draw(seed).op(&mix))

@@ -6,8 +6,8 @@ use std::thread;
 
 use kv_index::testing::{Answer, Driver, Mix, Op, any_ops, holdings, random_ops};
 use kv_index::{
-    Block, BlockName, ContentHash, Digest, Index, Match, Matches, ReferenceIndex, ShardRefusal, Sharded, ShardsOutOfRange, View,
-    Worker, WorkerId, WorkersExhausted, limits,
+    Block, BlockName, ChainIndex, ChainOptions, ContentHash, Digest, Index, Match, Matches, ReferenceIndex, ShardRefusal,
+    Sharded, ShardsOutOfRange, View, Worker, WorkerId, WorkersExhausted, limits,
 };
 use proptest::prelude::*;
 
@@ -23,22 +23,23 @@ fn contents(blocks: &[Block]) -> Vec<ContentHash> {
     blocks.iter().map(|block| block.content).collect()
 }
 
+fn chains(shards: usize, workers_max: u32) -> Sharded<ChainIndex> {
+    let options = ChainOptions { workers_max: Some(workers_max), seed: Some([7, 13]), ..ChainOptions::default() };
+    Sharded::new((0..shards).map(|_| ChainIndex::with_options(&options)).collect()).unwrap()
+}
+
 /// Both indexes under the same operations, and which id of one is which of the other.
-struct Pair {
+struct Pair<I: Index> {
     flat: Driver<ReferenceIndex>,
-    sharded: Driver<Sharded<ReferenceIndex>>,
+    sharded: Driver<Sharded<I>>,
     ids: BTreeMap<WorkerId, WorkerId>,
 }
 
-impl Pair {
-    /// Room for so many workers, the same on both sides.
-    fn new(shards: usize, workers_max: u32) -> Self {
-        let total = workers_max * u32::try_from(shards).unwrap();
-        Self {
-            flat: Driver::new(ReferenceIndex::with_workers_max(total)),
-            sharded: Driver::new(sharded(shards, workers_max)),
-            ids: BTreeMap::new(),
-        }
+impl<I: Index> Pair<I> {
+    /// `sharded` and a flat one for `workers_max` workers.
+    fn new(sharded: Sharded<I>, workers_max: usize) -> Self {
+        let flat = ReferenceIndex::with_workers_max(u32::try_from(workers_max).unwrap());
+        Self { flat: Driver::new(flat), sharded: Driver::new(sharded), ids: BTreeMap::new() }
     }
 
     fn apply(&mut self, op: &Op) {
@@ -75,9 +76,14 @@ impl Pair {
 proptest! {
     #[test]
     fn any_operations_have_the_answers_of_the_reference(shards in 1_usize..=3, ops in any_ops(Mix::DENSE, 200)) {
-        let mut pair = Pair::new(shards, 100);
-        ops.iter().for_each(|op| pair.apply(op));
-        pair.assert_same();
+        let mut of_references = Pair::new(sharded(shards, 100), shards * 100);
+        let mut of_chains = Pair::new(chains(shards, 100), shards * 100);
+        for op in &ops {
+            of_references.apply(op);
+            of_chains.apply(op);
+        }
+        of_references.assert_same();
+        of_chains.assert_same();
     }
 }
 
@@ -85,13 +91,18 @@ proptest! {
 fn long_sequences_have_the_answers_of_the_reference() {
     for shards in 1..=3 {
         for (seed, mix) in [(1, Mix::DENSE), (2, Mix { workers: 9, ..Mix::DENSE }), (3, Mix::LONG)] {
+            let ops = random_ops(seed, 3_000, &mix);
             // So few seats that the index is often full, in all shards or in some of them.
-            let mut pair = Pair::new(shards, 2);
-            for ops in random_ops(seed, 5_000, &mix).chunks(500) {
-                ops.iter().for_each(|op| pair.apply(op));
-                pair.assert_same();
-            }
+            replay(Pair::new(sharded(shards, 2), shards * 2), &ops);
+            replay(Pair::new(chains(shards, 2), shards * 2), &ops);
         }
+    }
+}
+
+fn replay<I: Index>(mut pair: Pair<I>, ops: &[Op]) {
+    for ops in ops.chunks(500) {
+        ops.iter().for_each(|op| pair.apply(op));
+        pair.assert_same();
     }
 }
 
@@ -188,9 +199,13 @@ fn a_sharded_index_can_be_a_shard() {
 /// another prompt, a reader must see between what is always held and what is ever held.
 #[test]
 fn lookups_beside_writers_see_what_was_there() {
+    look_up_beside_writers(&sharded(2, 100));
+    look_up_beside_writers(&chains(2, 100));
+}
+
+fn look_up_beside_writers(index: &impl Index) {
     const HEAD: usize = 8;
     const ROUNDS: u64 = 2_000;
-    let index = sharded(2, 100);
     let done = AtomicBool::new(false);
     let prompts = [chain(0..16), chain(100..116)];
     let mut steady: Vec<_> = (0..4).map(|_| index.add_worker().unwrap()).collect();
@@ -199,8 +214,8 @@ fn lookups_beside_writers_see_what_was_there() {
     }
     let ids: Vec<_> = steady.iter().map(Worker::id).collect();
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| read(&index, &contents(&prompts[0]), &ids, HEAD, &done))).collect();
-        let churner = scope.spawn(|| replace(&index, &prompts[1], ROUNDS));
+        let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| read(index, &contents(&prompts[0]), &ids, HEAD, &done))).collect();
+        let churner = scope.spawn(|| replace(index, &prompts[1], ROUNDS));
         let writers: Vec<_> = steady.into_iter().map(|worker| scope.spawn(|| churn(worker, &prompts[0], HEAD, ROUNDS))).collect();
         let left: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
         churner.join().unwrap();

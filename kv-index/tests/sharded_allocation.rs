@@ -3,11 +3,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use kv_index::{Block, BlockName, ContentHash, Index, Matches, ReferenceIndex, Sharded, View, Worker};
+use kv_index::{Block, BlockName, ChainIndex, ContentHash, Index, Matches, ReferenceIndex, Sharded, View, Worker};
 
 #[test]
 fn a_lookup_allocates_until_it_has_seen_the_largest_answer_and_no_longer() {
-    let index = Sharded::new((0..3).map(|_| ReferenceIndex::new()).collect()).unwrap();
+    find_many_times(&Sharded::new((0..3).map(|_| ReferenceIndex::new()).collect()).unwrap());
+    find_many_times(&Sharded::new((0..3).map(|_| ChainIndex::new()).collect()).unwrap());
+}
+
+fn find_many_times(index: &impl Index) {
     let mut workers: Vec<_> = (0..50).map(|_| index.add_worker().unwrap()).collect();
     for worker in &mut workers {
         worker.store(View::MAIN, None, &[Block::named(BlockName(1), ContentHash(1))], &mut Vec::new()).unwrap();

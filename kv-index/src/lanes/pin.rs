@@ -1,23 +1,30 @@
 //! Keeps the calling thread on some CPUs. Linux only; elsewhere it does nothing, and says so.
 //!
-//! A lane does this first on its thread, so that everything it allocates afterwards lies on its memory node (Linux takes a
-//! page from the node of the thread that first touches it):
+//! A lane does this first on its thread, so that what it allocates afterwards lies on its memory node: Linux takes a page
+//! from the node of the thread that first touches it. A pool of lanes takes a closure for that. Each shard has a pool of its
+//! own, since lanes of one pool take workers from each other:
 //!
 //! ```
-//! use kv_index::lanes::{self, PlacementOptions, Topology, Wanted, pin};
+//! use kv_index::lanes::{self, CpuSet, PlacementOptions, Topology, Wanted, pin};
 //!
 //! let plan = lanes::place(&Topology::detect(), Wanted::Sensible, &PlacementOptions::default())?;
-//! let on_start = |lane: usize| match pin::current_thread(&plan.lanes[lane].cpus) {
-//!     Ok(pin::Pinned::Here) => {}
-//!     // Both cost speed, not correctness.
-//!     Ok(pin::Pinned::Unsupported) => println!("lane {lane} runs where the system likes"),
-//!     Err(error) => println!("lane {lane} is not pinned: {error}"),
-//! };
-//! std::thread::scope(|scope| {
-//!     for lane in 0..plan.lanes.len() {
-//!         scope.spawn(move || on_start(lane)); // and then the lane's work
-//!     }
-//! });
+//! for shard in &plan.shards {
+//!     let cpus: Vec<CpuSet> = plan.lanes[shard.lanes.clone()].iter().map(|lane| lane.cpus.clone()).collect();
+//!     let lanes = cpus.len();
+//!     let on_start = move |lane: usize| match pin::current_thread(&cpus[lane]) {
+//!         Ok(pin::Pinned::Here) => {}
+//!         // Both cost speed, not correctness.
+//!         Ok(pin::Pinned::Unsupported) => println!("lane {lane} runs where the system likes"),
+//!         Err(error) => println!("lane {lane} is not pinned: {error}"),
+//!     };
+//!     // What a pool of so many lanes does, each on its own thread:
+//!     std::thread::scope(|scope| {
+//!         for lane in 0..lanes {
+//!             let on_start = &on_start;
+//!             scope.spawn(move || on_start(lane));
+//!         }
+//!     });
+//! }
 //! # Ok::<(), kv_index::lanes::PlacementError>(())
 //! ```
 

@@ -1,0 +1,150 @@
+//! Which names a worker holds at a place, when it is not simply the shared one.
+
+use hashbrown::HashMap;
+
+use super::own::OwnNames;
+use crate::raw::place::Place;
+use crate::raw::secret::Secret;
+
+/// How one worker's names lead to places.
+///
+/// A worker begins *agreeing*: a name means what the shared table says, and what differs is kept in `own`. A worker
+/// that differs much goes *private*: all its names are in `own`, and the shared table means nothing to it. Either way the name
+/// that one would expect at a place that the worker covers (the claimed one, or the only one in `own` that leads
+/// there) is its *default*, held by every view that covers the place, and takes no further memory.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    pub(crate) private: bool,
+    pub(crate) own: OwnNames,
+    /// Places with names beside the default, or with a name instead of it.
+    special: HashMap<Place, Special>,
+}
+
+/// What is held at a place, view by view (bit `v` is view `v`).
+#[derive(Debug, Default)]
+struct Special {
+    default_views: u32,
+    /// Other names, all of them in `own`.
+    others: Vec<(u64, u32)>,
+}
+
+/// An agreeing worker keeps so many names of its own, and one for each sixteenth block that it holds, before it goes
+/// private: an entry of `own` and a special place take more than the shared entry that they stand for.
+const OWN_MIN: usize = 32;
+const OWN_SHARE: u64 = 16;
+
+impl Naming {
+    pub(crate) fn new(secret: Secret) -> Self {
+        Self { private: false, own: OwnNames::new(secret), special: HashMap::new() }
+    }
+
+    /// Whether every name that the worker holds is a shared one, and every view that covers its place holds it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.private && self.own.is_empty()
+    }
+
+    /// Whether so many own names are too many for a worker that holds `held` blocks.
+    pub(crate) fn wants_privacy(&self, held: u64) -> bool {
+        !self.private && self.own.len() > OWN_MIN && self.own.len() as u64 > held / OWN_SHARE
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let others: usize = self.special.values().map(|special| special.others.capacity() * size_of::<(u64, u32)>()).sum();
+        self.own.bytes() + self.special.capacity() * (size_of::<(Place, Special)>() + 1) + others
+    }
+
+    /// The views of `covering` that hold `name` at `place`, a place that `name` would lead to.
+    #[inline]
+    pub(crate) fn views(&self, place: Place, name: u64, covering: u32) -> u32 {
+        if self.special.is_empty() {
+            return covering;
+        }
+        match self.special.get(&place) {
+            None => covering,
+            Some(special) => special.of(name).unwrap_or(special.default_views),
+        }
+    }
+
+    /// Whether another name than the default may be held at `place`.
+    pub(crate) fn is_special(&self, place: Place) -> bool {
+        self.special.contains_key(&place)
+    }
+
+    /// All names beside the default that are held at `place`, and the views that hold the default.
+    pub(crate) fn at(&self, place: Place, covering: u32) -> (u32, &[(u64, u32)]) {
+        self.special.get(&place).map_or((covering, &[]), |special| (special.default_views, &special.others))
+    }
+
+    /// Whether `name` is the default of `place`, or would be if it were held there. `claimed` says that the shared table leads from
+    /// the name to the place, `leads_here` that the worker's own names do already. `covering` are the views that cover the place.
+    pub(crate) fn is_default(&self, place: Place, name: u64, claimed: bool, covering: u32, leads_here: bool) -> bool {
+        let special = self.special.get(&place);
+        if special.is_some_and(|special| special.of(name).is_some()) {
+            return false;
+        }
+        let vacant = special.map_or(covering, |special| special.default_views) == 0;
+        if self.private { leads_here || vacant } else { claimed }
+    }
+
+    /// Lets `view` hold the default of `place`, or `name` beside it. `covering` are the views that covered the place before.
+    pub(crate) fn add(&mut self, place: Place, name: u64, is_default: bool, view: u32, covering: u32) {
+        if is_default {
+            if let Some(special) = self.special.get_mut(&place) {
+                special.default_views |= view;
+            }
+            return;
+        }
+        let special = self.special.entry(place).or_insert_with(|| Special { default_views: covering, others: Vec::new() });
+        match special.others.iter_mut().find(|other| other.0 == name) {
+            Some(other) => other.1 |= view,
+            None => special.others.push((name, view)),
+        }
+    }
+
+    /// Takes `name`, which leads to `place`, from `views` that hold it. `covering` are the views that covered the place
+    /// before. Returns the views that cover it no longer, and whether no view holds the name any more.
+    pub(crate) fn remove(&mut self, place: Place, name: u64, views: u32, covering: u32) -> (u32, bool) {
+        let Some(special) = self.special.get_mut(&place) else { return (views, covering & !views == 0) };
+        let left = special.remove(name, views);
+        let uncovered = views & !special.covering();
+        // A single name that leads here is the default of a private worker, and noted as nothing.
+        let plain = special.others.is_empty() || (self.private && special.default_views == 0 && special.others.len() == 1);
+        if plain {
+            self.special.remove(&place);
+        }
+        (uncovered, left == 0)
+    }
+
+    /// Goes private: `own` has all names already.
+    pub(crate) fn go_private(&mut self) {
+        self.private = true;
+        self.special.retain(|_, special| special.default_views != 0 || special.others.len() > 1);
+    }
+}
+
+impl Special {
+    fn of(&self, name: u64) -> Option<u32> {
+        self.others.iter().find(|other| other.0 == name).map(|other| other.1)
+    }
+
+    fn covering(&self) -> u32 {
+        self.others.iter().fold(self.default_views, |all, other| all | other.1)
+    }
+
+    /// Returns the views that hold the name still.
+    fn remove(&mut self, name: u64, views: u32) -> u32 {
+        let Some(at) = self.others.iter().position(|other| other.0 == name) else {
+            self.default_views &= !views;
+            return self.default_views;
+        };
+        self.others[at].1 &= !views;
+        match self.others[at].1 {
+            0 => {
+                self.others.swap_remove(at);
+                0
+            }
+            left => left,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What one worker keeps for itself: its digests, its list of segments, its naming.
+
+use super::core::Core;
+use super::naming::Naming;
+use crate::raw::holders::Slot;
+use crate::raw::place::Place;
+use crate::raw::segments::{Locked, SegmentId};
+use crate::sync::atomic::Ordering;
+use crate::{BlockName, ContentHash, Digest, View};
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) id: u32,
+    /// One for each view.
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) naming: Naming,
+    /// Every segment where a view of the worker holds something, and some where it did.
+    pub(crate) segments: Vec<SegmentId>,
+    /// Words that the worker's views have in segments.
+    pub(crate) words: usize,
+    /// Bytes of this that the index was told of.
+    reported_bytes: usize,
+}
+
+/// A worker's state beside what it shares.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) state: &'a mut State,
+}
+
+/// The list of segments is compacted when it is this much longer than twice what it has to be.
+const LIST_SLACK: usize = 64;
+
+impl State {
+    pub(crate) fn new(core: &Core, id: u32) -> Self {
+        Self {
+            id,
+            digests: vec![Digest::default()],
+            naming: Naming::new(core.secret),
+            segments: Vec::new(),
+            words: 0,
+            reported_bytes: 0,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "at most VIEWS_MAX")]
+    pub(crate) fn views(&self) -> u8 {
+        self.digests.len() as u8
+    }
+
+    pub(crate) fn slot(&self, view: View) -> Slot {
+        Slot::new(self.id, view.0)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (u32, Slot)> + use<> {
+        let id = self.id;
+        (0..self.views()).map(move |view| (1 << view, Slot::new(id, view)))
+    }
+
+    /// Names held in all views, an estimate of the worker's size.
+    pub(crate) fn held(&self) -> u64 {
+        self.digests.iter().map(|digest| digest.count).max().unwrap_or(0)
+    }
+
+    /// The state of a worker that holds nothing.
+    pub(crate) fn renewed(&self, core: &Core) -> Self {
+        let digests = vec![Digest::default(); self.digests.len()];
+        Self { digests, reported_bytes: self.reported_bytes, ..Self::new(core, self.id) }
+    }
+
+    /// Takes what it reported back.
+    pub(crate) fn leave(&mut self, core: &Core) {
+        core.worker_bytes.fetch_sub(self.reported_bytes, Ordering::Relaxed);
+        self.reported_bytes = 0;
+    }
+
+    fn bytes(&self) -> usize {
+        let lists = self.segments.capacity() * size_of::<SegmentId>() + self.digests.capacity() * size_of::<Digest>();
+        size_of::<Self>() + lists + self.naming.bytes()
+    }
+}
+
+impl Writer<'_> {
+    /// The views that cover `place`, as bits. Only this writer changes them.
+    pub(crate) fn covering(&self, place: Place) -> u32 {
+        let segments = &self.core.segments;
+        self.state.slots().filter(|&(_, slot)| segments.mask(place.segment(), slot) & place.bit() != 0).map(|(bit, _)| bit).sum()
+    }
+
+    /// The same of a locked segment.
+    pub(crate) fn covering_locked(&self, segment: &Locked<'_>, place: Place) -> u32 {
+        self.state.slots().filter(|&(_, slot)| segment.mask(slot) & place.bit() != 0).map(|(bit, _)| bit).sum()
+    }
+
+    /// Where the worker holds `name`, and in which views. Some view holds it.
+    pub(crate) fn resolve(&self, name: u64) -> Option<(Place, u32)> {
+        let naming = &self.state.naming;
+        let own = if naming.own.is_empty() { None } else { naming.own.find(name) };
+        let place = match own {
+            Some(place) => place,
+            None if naming.private => return None,
+            None => self.core.names.find(&self.core.segments, name)?,
+        };
+        let views = naming.views(place, name, self.covering(place));
+        (views != 0).then_some((place, views))
+    }
+
+    /// Makes the view of `slot` hold `mask` of a locked segment, where it held `before`.
+    pub(crate) fn set_mask(&mut self, segment: &mut Locked<'_>, slot: Slot, before: u64, mask: u64) {
+        segment.set_mask(slot, mask);
+        match (before, mask) {
+            (0, 0) => {}
+            (0, _) => {
+                self.state.words += 1;
+                self.state.segments.push(segment.id);
+                if self.state.segments.len() > self.state.words * 2 + LIST_SLACK {
+                    self.compact_list(segment);
+                }
+            }
+            (_, 0) => self.state.words -= 1,
+            _ => {}
+        }
+    }
+
+    /// Drops what is in the list twice or no longer of the worker.
+    #[cold]
+    fn compact_list(&mut self, locked: &Locked<'_>) {
+        let mut list = std::mem::take(&mut self.state.segments);
+        list.sort_unstable();
+        list.dedup();
+        list.retain(|&id| id == locked.id || self.state.slots().any(|(_, slot)| self.core.segments.mask(id, slot) != 0));
+        list.shrink_to(list.len() * 3 / 2);
+        self.state.segments = list;
+    }
+
+    /// Tells the index how many bytes the worker keeps.
+    pub(crate) fn report_bytes(&mut self) {
+        let bytes = self.state.bytes();
+        let counter = &self.core.worker_bytes;
+        counter.fetch_add(bytes.wrapping_sub(self.state.reported_bytes), Ordering::Relaxed);
+        self.state.reported_bytes = bytes;
+    }
+
+    /// Notes in the digest of each of `views` that `name` is held at `offset` of the segment.
+    pub(crate) fn note(&mut self, segment: &Locked<'_>, offset: usize, name: u64, views: u32, held: bool) {
+        let (position, content) = position_and_content(segment, offset);
+        for view in bits(views) {
+            let digest = &mut self.state.digests[view];
+            if held {
+                digest.add(position, content, BlockName(name));
+            } else {
+                digest.subtract(position, content, BlockName(name));
+            }
+        }
+    }
+}
+
+/// Where a place of a locked segment stands in its chain, and what is there.
+pub(crate) fn position_and_content(segment: &Locked<'_>, offset: usize) -> (u32, ContentHash) {
+    let record = segment.record();
+    let content = record.contents(record.meta(), offset + 1)[offset].load(Ordering::Relaxed);
+    (record.parent().1 + offset as u32, ContentHash(content))
+}
+
+/// The positions of the bits that are set.
+pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        bit
+    })
+}

@@ -1,0 +1,308 @@
+//! Storing: along the segments that are there, then into new ones.
+
+use super::core::{Core, has_edge};
+use super::state::Writer;
+use crate::raw::holders::{Slot, prefix};
+use crate::raw::place::Place;
+use crate::raw::record::{Meta, PLACES};
+use crate::raw::segments::{Locked, SegmentId};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::{Block, BlockName, Stored, View};
+
+/// Where the next block goes: after `offset` places of a segment, or (0 of the root) at the beginning.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    segment: SegmentId,
+    offset: usize,
+    /// The segment's generation, if the place before the next block may vanish: this worker does not hold it.
+    generation: Option<u64>,
+}
+
+/// How far one look at a segment brought the store.
+enum Step {
+    /// Some more blocks are done, perhaps none.
+    On(Cursor),
+    /// The path behind is gone: others had it cut off while this worker did not hold it.
+    Lost,
+}
+
+/// A store on its way.
+struct Store<'w, 'a> {
+    writer: &'w mut Writer<'a>,
+    slot: Slot,
+    view: u32,
+    blocks: &'w [Block],
+    out: &'w mut Vec<Stored>,
+}
+
+impl Writer<'_> {
+    /// Stores `blocks` after `parent`, a place that the worker holds, or from the root. `out` gets one entry for each.
+    pub(crate) fn store(&mut self, view: View, parent: Option<Place>, blocks: &[Block], out: &mut Vec<Stored>) {
+        // Steps behind the last name lead nowhere.
+        let named = blocks.iter().rposition(|block| block.name.is_some()).map_or(0, |last| last + 1);
+        let slot = self.state.slot(view);
+        Store { writer: self, slot, view: 1 << view.0, blocks: &blocks[..named], out }.run(parent);
+        out.resize(blocks.len(), Stored::Step);
+        if self.state.naming.wants_privacy(self.state.held()) {
+            self.go_private();
+        }
+    }
+}
+
+impl<'a> Store<'_, 'a> {
+    fn run(&mut self, parent: Option<Place>) {
+        let start = match parent {
+            None => Cursor { segment: SegmentId::ROOT, offset: 0, generation: None },
+            Some(place) => Cursor { segment: place.segment(), offset: place.offset() + 1, generation: None },
+        };
+        let mut cursor = start;
+        while self.out.len() < self.blocks.len() {
+            cursor = match self.step(cursor) {
+                Step::On(next) => next,
+                Step::Lost => self.find_again(start),
+            };
+        }
+    }
+
+    /// Goes along the blocks that are done, making what is gone again.
+    #[cold]
+    fn find_again(&mut self, start: Cursor) -> Cursor {
+        let done = self.out.len();
+        let contents: Vec<Block> = self.blocks[..done].iter().map(|block| Block::step(block.content)).collect();
+        let mut cursor = start;
+        let mut out = Vec::with_capacity(done);
+        while out.len() < done {
+            let mut path = Store { writer: self.writer, slot: self.slot, view: self.view, blocks: &contents, out: &mut out };
+            cursor = match path.step(cursor) {
+                Step::On(next) => next,
+                Step::Lost => {
+                    out.clear();
+                    start
+                }
+            };
+        }
+        cursor
+    }
+
+    fn rest(&self) -> &[Block] {
+        &self.blocks[self.out.len()..]
+    }
+
+    fn step(&mut self, at: Cursor) -> Step {
+        if at.segment == SegmentId::ROOT {
+            return self.below_root();
+        }
+        let Some(segment) = self.writer.core.segments.lock(at.segment) else { return Step::Lost };
+        if at.generation.is_some_and(|generation| generation != segment.generation()) {
+            return Step::Lost;
+        }
+        self.along(segment, at.offset)
+    }
+
+    fn below_root(&mut self) -> Step {
+        let content = self.rest()[0].content.0;
+        let core = self.writer.core;
+        if let Some(child) = core.root_child(content) {
+            return self.enter(child, SegmentId::ROOT, 0, Cursor { segment: SegmentId::ROOT, offset: 0, generation: None });
+        }
+        let hash = core.edge(SegmentId::ROOT, 0, content);
+        let mut shard = core.edges.lock(&core.segments.slabs, hash);
+        let is = |child| core.segments.is_child(child, SegmentId::ROOT, 0, content).then_some(());
+        if shard.find(is).is_some() {
+            // Somebody else was faster.
+            return Step::On(Cursor { segment: SegmentId::ROOT, offset: 0, generation: None });
+        }
+        let segment = self.create(SegmentId::ROOT, 0, 0);
+        shard.insert(segment.id);
+        drop(shard);
+        self.along(segment, 0)
+    }
+
+    /// Goes on in a child that was seen after `from`.
+    fn enter(&mut self, child: SegmentId, parent: SegmentId, offset: usize, from: Cursor) -> Step {
+        let content = self.rest()[0].content.0;
+        match self.writer.core.segments.lock(child) {
+            Some(segment) if segment.record().is_child(parent, offset, content) => self.along(segment, 0),
+            _ => Step::On(from),
+        }
+    }
+
+    /// Goes along a locked segment from `offset`: over the places that are there, then over new ones at its end, or on to a child.
+    fn along(&mut self, mut segment: Locked<'_>, offset: usize) -> Step {
+        let record = segment.record();
+        let meta = record.meta();
+        let same = common(&record.contents(meta, meta.len)[offset..], self.rest());
+        if same > 0 {
+            return self.hold_run(segment, offset, same);
+        }
+        if offset < meta.len || has_edge(record, offset) || meta.len == PLACES {
+            return self.branch(segment, offset);
+        }
+        let count = self.rest().len().min(PLACES - meta.len);
+        self.extend(&mut segment, count);
+        self.hold_run(segment, offset, count)
+    }
+
+    /// Goes from `offset` of a locked segment to the child that goes on as the blocks do, made if there is none.
+    fn branch(&mut self, segment: Locked<'_>, offset: usize) -> Step {
+        let content = self.rest()[0].content.0;
+        let core = self.writer.core;
+        if let Some(child) = core.child(&segment, offset, content) {
+            let from = self.cursor(&segment, offset);
+            let parent = segment.id;
+            drop(segment);
+            return self.enter(child, parent, offset, from);
+        }
+        let position = segment.record().parent().1 + offset as u32;
+        let child = self.create(segment.id, offset, position);
+        core.attach(&segment, offset, content, child.id);
+        drop(segment);
+        self.along(child, 0)
+    }
+
+    /// A cursor after `offset` places of a locked segment.
+    fn cursor(&self, segment: &Locked<'_>, offset: usize) -> Cursor {
+        let held = self.out.is_empty() || self.blocks[self.out.len() - 1].name.is_some();
+        Cursor { segment: segment.id, offset, generation: (!held).then(|| segment.generation()) }
+    }
+
+    /// A new segment of the next blocks, which nobody holds yet and nothing leads to.
+    fn create(&self, parent: SegmentId, offset: usize, position: u32) -> Locked<'a> {
+        let len = self.rest().len().min(PLACES);
+        let named = !self.writer.state.naming.private;
+        let shape = Meta { capacity: len, named, parent_offset: offset, ..Meta::default() }.roomy();
+        let core: &'a Core = self.writer.core;
+        let segment = core.segments.create(shape).expect("the store made sure that ids are left");
+        segment.record().set_parent(parent, position);
+        self.write_places(&segment, shape, len);
+        segment
+    }
+
+    /// Makes room for `count` more places in a segment, and the places.
+    fn extend(&self, segment: &mut Locked<'_>, count: usize) {
+        let meta = segment.record().meta();
+        let len = meta.len + count;
+        let named = meta.named || !self.writer.state.naming.private;
+        if len > meta.capacity || named != meta.named {
+            segment.reshape(Meta { capacity: meta.capacity.max(len), named, ..meta }.roomy());
+        }
+        // What is written beyond the length may lie where a place was cut off by an earlier holder of the lock.
+        fence(Ordering::Release);
+        self.write_places(segment, segment.record().meta(), count);
+    }
+
+    /// Writes the next blocks behind the last place of a segment of shape `meta`, and then its new length.
+    fn write_places(&self, segment: &Locked<'_>, meta: Meta, count: usize) {
+        let record = segment.record();
+        let len = meta.len + count;
+        let contents = &record.contents(meta, len)[meta.len..];
+        for (word, block) in contents.iter().zip(self.rest()) {
+            word.store(block.content.0, Ordering::Relaxed);
+        }
+        record.set_meta(Meta { len, ..meta });
+    }
+
+    /// Holds the next `count` blocks at the places from `offset` of a locked segment, as far as no block moves: letting go
+    /// of the old place takes another lock.
+    fn hold_run(&mut self, mut segment: Locked<'_>, offset: usize, count: usize) -> Step {
+        let start = self.out.len();
+        let mut mask = segment.mask(self.slot);
+        let before = mask;
+        let agreed = if self.writer.state.naming.is_plain() { self.hold_agreed(&segment, offset, count, &mut mask) } else { 0 };
+        self.prefetch_names(start + agreed..start + count);
+        let mut known = before;
+        for nth in agreed..count {
+            let at = offset + nth;
+            let Some(BlockName(name)) = self.blocks[start + nth].name else {
+                self.out.push(Stored::Step);
+                continue;
+            };
+            if let Some(stored) = self.hold_easily(&mut segment, at, name, mask) {
+                if stored == Stored::New {
+                    mask |= 1 << at;
+                    self.writer.note(&segment, at, name, self.view, true);
+                }
+                self.out.push(stored);
+                continue;
+            }
+            self.writer.set_mask(&mut segment, self.slot, known, mask);
+            let (stored, moved) = self.writer.hold(&mut segment, at, name, self.slot);
+            mask = segment.mask(self.slot);
+            known = mask;
+            self.out.push(stored);
+            if let Some((place, views)) = moved {
+                let cursor = self.cursor(&segment, at + 1);
+                drop(segment);
+                self.writer.let_go(place, name, views);
+                return Step::On(cursor);
+            }
+        }
+        if mask != known {
+            self.writer.set_mask(&mut segment, self.slot, known, mask);
+        }
+        Step::On(self.cursor(&segment, offset + count))
+    }
+
+    /// Holds the next blocks as long as the places from `offset` bear their names. The whole of it is a comparison of arrays.
+    fn hold_agreed(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) -> usize {
+        let record = segment.record();
+        let meta = record.meta();
+        let claimed = record.claimed() >> offset;
+        let names = record.names(meta, offset + count).get(offset..).unwrap_or_default();
+        let blocks = &self.blocks[self.out.len()..];
+        let position = record.parent().1 + offset as u32;
+        let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
+        let held = *mask >> offset;
+        let mut agreed = 0;
+        for (word, block) in names.iter().zip(blocks) {
+            let name = word.load(Ordering::Relaxed);
+            if claimed >> agreed & 1 == 0 || block.name != Some(BlockName(name)) {
+                break;
+            }
+            let is_held = held >> agreed & 1 == 1;
+            if !is_held {
+                digest.add(position + agreed as u32, block.content, BlockName(name));
+            }
+            self.out.push(if is_held { Stored::AlreadyHeld } else { Stored::New });
+            agreed += 1;
+        }
+        *mask |= prefix(agreed) << offset;
+        agreed
+    }
+
+    /// Brings the lines nearer where the names of new places will be entered.
+    fn prefetch_names(&self, blocks: std::ops::Range<usize>) {
+        let (core, naming) = (self.writer.core, &self.writer.state.naming);
+        for BlockName(name) in self.blocks[blocks].iter().filter_map(|block| block.name) {
+            if naming.private { naming.own.prefetch(name) } else { core.names.prefetch(name) }
+        }
+    }
+
+    /// Holds `name` at `at` if it is held nowhere and nothing stands in its way; `None` if that takes a closer look. `mask` is
+    /// what the view holds of the segment.
+    #[inline]
+    fn hold_easily(&mut self, segment: &mut Locked<'_>, at: usize, name: u64, mask: u64) -> Option<Stored> {
+        let bit = 1 << at;
+        let place = Place::new(segment.id, at);
+        let naming = &mut self.writer.state.naming;
+        if naming.private {
+            let free = mask & bit == 0 && (self.writer.state.views() == 1 || self.writer.covering_locked(segment, place) == 0);
+            return (free && self.writer.state.naming.own.insert(name, place).is_ok()).then_some(Stored::New);
+        }
+        if !naming.own.is_empty() && (naming.own.find(name).is_some() || naming.is_special(place)) {
+            return None;
+        }
+        let record = segment.record();
+        if record.claimed() & bit != 0 {
+            let names = record.names(record.meta(), at + 1);
+            let agrees = names.last().is_some_and(|word| word.load(Ordering::Relaxed) == name);
+            return agrees.then_some(if mask & bit == 0 { Stored::New } else { Stored::AlreadyHeld });
+        }
+        self.writer.core.claim(segment, at, name).then_some(Stored::New)
+    }
+}
+
+fn common(contents: &[AtomicU64], blocks: &[Block]) -> usize {
+    let pairs = contents.iter().zip(blocks);
+    pairs.take_while(|(content, block)| content.load(Ordering::Relaxed) == block.content.0).count()
+}

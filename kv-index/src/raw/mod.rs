@@ -1,0 +1,17 @@
+//! What the chain index is made of. From the bottom up: [`memory`] (words that stay readable), [`slabs`] (blocks of lines),
+//! [`record`] (how a segment lies in a block), [`segments`] (locks and windows), [`holders`] (who holds what of a segment),
+//! [`edges`] (which segment comes next), [`names`] (which place a name stands at).
+
+pub(crate) mod edges;
+pub(crate) mod holders;
+#[expect(unsafe_code, reason = "the one place that turns addresses into words")]
+mod memory;
+pub(crate) mod names;
+pub(crate) mod place;
+#[expect(unsafe_code, reason = "the processor's prefetch instruction")]
+pub(crate) mod prefetch;
+pub(crate) mod record;
+pub(crate) mod secret;
+pub(crate) mod segments;
+mod slabs;
+pub(crate) mod sorted;

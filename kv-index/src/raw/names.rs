@@ -1,0 +1,140 @@
+//! The shared name table: where the workers that agree on a block's name hold it.
+//!
+//! One entry for a block, not one for every holder: 32 bits of the name's hash and the place. The name itself stands in
+//! the record of the place's segment, which bears it as *claimed*. Only writers read the table.
+//!
+//! # Invariants
+//! 1. An entry's place is claimed: its segment is alive and has the name there. Whoever takes the claim back takes the entry out first,
+//!    under the segment's lock. So whoever holds the shard's lock may read the names of the places it leads to.
+//! 2. A name has at most one entry.
+//! 3. Locks are taken in the order segment, shard.
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::place::Place;
+use super::secret::Secret;
+use super::segments::Segments;
+use super::sorted::{Entry, Sorted};
+
+/// Growth, and waiting, apart from each other: 1,024 shards of a table of a million names grow in a few microseconds each.
+#[cfg(not(any(kv_loom, kv_shuttle)))]
+const SHARDS: usize = 1_024;
+#[cfg(any(kv_loom, kv_shuttle))]
+const SHARDS: usize = 1;
+
+#[derive(Debug)]
+pub(crate) struct Names {
+    secret: Secret,
+    shards: Box<[Shard]>,
+    bytes: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Shard {
+    entries: Mutex<Sorted<Claim>>,
+    /// Where the homes are and how many, for prefetches: a guess that nobody relies on.
+    first_home: AtomicPtr<u8>,
+    homes: AtomicUsize,
+}
+
+/// A hash (high half) and a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Claim(u64);
+
+impl Entry for Claim {
+    const NONE: Self = Self(0);
+
+    #[inline]
+    fn is_none(&self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl Claim {
+    #[inline]
+    fn new(hash: u32, place: Place) -> Self {
+        Self(u64::from(hash) << 32 | u64::from(place.0))
+    }
+
+    #[inline]
+    fn place(self) -> Place {
+        Place(self.0 as u32)
+    }
+}
+
+impl Names {
+    pub(crate) fn new(secret: Secret) -> Self {
+        let shard = |_| Shard {
+            entries: Mutex::new(Sorted::new()),
+            first_home: AtomicPtr::new(std::ptr::null_mut()),
+            homes: AtomicUsize::new(0),
+        };
+        Self { secret, shards: (0..SHARDS).map(shard).collect(), bytes: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.shards) + self.bytes.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn shard(&self, name: u64) -> (&Shard, u32) {
+        let hash = self.secret.name(name);
+        (&self.shards[(hash >> 40) as usize % SHARDS], hash as u32)
+    }
+
+    /// Fetches the line where `name` would be, and its shard.
+    #[inline]
+    pub(crate) fn prefetch(&self, name: u64) {
+        let (shard, hash) = self.shard(name);
+        let home = super::sorted::home(hash, shard.homes.load(Ordering::Relaxed));
+        super::prefetch::read(shard.first_home.load(Ordering::Relaxed).wrapping_add(home * size_of::<Claim>()));
+    }
+
+    /// Where `name` is claimed.
+    #[inline]
+    pub(crate) fn find(&self, segments: &Segments, name: u64) -> Option<Place> {
+        let (shard, hash) = self.shard(name);
+        let entries = shard.entries.lock();
+        entries.find(hash, |claim| segments.name_at(claim.place()) == Some(name)).map(Claim::place)
+    }
+
+    /// Claims `name` for `place`, whose segment the caller has locked and which bears the name already, unless it is
+    /// claimed elsewhere: then that place.
+    #[inline]
+    pub(crate) fn claim(&self, segments: &Segments, name: u64, place: Place) -> Result<(), Place> {
+        let (shard, hash) = self.shard(name);
+        let mut entries = shard.entries.lock();
+        let before = entries.bytes();
+        let found = entries.insert(Claim::new(hash, place), |claim| segments.name_at(claim.place()) == Some(name));
+        if entries.bytes() != before {
+            self.resized(shard, &entries, before);
+        }
+        found.map_or(Ok(()), |claim| Err(claim.place()))
+    }
+
+    /// Takes the claim of `name` for `place` back.
+    #[inline]
+    pub(crate) fn release(&self, name: u64, place: Place) {
+        let (shard, hash) = self.shard(name);
+        let mut entries = shard.entries.lock();
+        let before = entries.bytes();
+        let removed = entries.remove(hash, |claim| claim.place() == place);
+        debug_assert!(removed.is_some(), "a claim has its entry");
+        if entries.bytes() != before {
+            self.resized(shard, &entries, before);
+        }
+    }
+
+    #[cold]
+    fn resized(&self, shard: &Shard, entries: &Sorted<Claim>, before: usize) {
+        shard.first_home.store(entries.address(0).cast_mut(), Ordering::Relaxed);
+        shard.homes.store(entries.homes(), Ordering::Relaxed);
+        self.bytes.fetch_add(entries.bytes().wrapping_sub(before), Ordering::Relaxed);
+    }
+}

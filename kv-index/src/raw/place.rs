@@ -1,0 +1,30 @@
+//! A place: a segment and an offset in it, in 32 bits.
+
+use super::segments::SegmentId;
+
+/// Where a block stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place(pub(crate) u32);
+
+impl Place {
+    #[inline]
+    pub(crate) const fn new(segment: SegmentId, offset: usize) -> Self {
+        Self(segment.0 << 6 | offset as u32)
+    }
+
+    #[inline]
+    pub(crate) const fn segment(self) -> SegmentId {
+        SegmentId(self.0 >> 6)
+    }
+
+    #[inline]
+    pub(crate) const fn offset(self) -> usize {
+        (self.0 & 0x3f) as usize
+    }
+
+    /// Its bit in a mask.
+    #[inline]
+    pub(crate) const fn bit(self) -> u64 {
+        1 << self.offset()
+    }
+}

@@ -1,0 +1,13 @@
+//! Telling the processor what will be read soon.
+
+/// Fetches the cache line at `address` into all levels. Any address will do: a prefetch cannot fault.
+#[inline]
+pub(crate) fn read(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing that the program can see and ignores addresses that are not mapped. Hint 3 is T0.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<3>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
