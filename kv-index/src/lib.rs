@@ -35,8 +35,9 @@
 //! many threads should apply events, on which CPUs and to which shard: for this machine, or for one that you describe.
 //!
 //! # What it is not
-//! It has no runtime, no I/O, no clock. It does not read engines' events (`kv-events` does) and does not choose a worker
-//! (`kv-routing` does). It never guesses: what a worker's stream did not say, the index does not know.
+//! It has no runtime, no clock, and no I/O but for reading the machine's layout when asked to. It does not read engines'
+//! events (`kv-events` does) and does not choose a worker (`kv-routing` does). It never guesses: what a worker's stream did
+//! not say, the index does not know.
 //!
 //! # Features
 //! `testing`: operations, generators and an equality check for whoever writes an index or embeds one. `hwloc`: the
@@ -50,8 +51,8 @@ pub mod index;
 pub mod lanes;
 pub mod limits;
 mod matches;
-mod raw;
 pub mod reference;
+mod raw;
 pub mod reuse;
 mod sharded;
 mod sync;

@@ -62,7 +62,9 @@ impl Core {
         let Some(first) = request.first() else { return Some(()) };
         scratch.begin();
         let hash = self.edge(SegmentId::ROOT, 0, first.0);
-        let mut at = self.edges.find(&self.segments.slabs, hash, |child| self.look(child, SegmentId::ROOT, 0, request, scratch));
+        let mut at = self.edges.find(&self.segments.slabs, hash, |child| {
+            self.look(child, SegmentId::ROOT, 0, request, scratch)
+        });
         let mut depth = 0;
         while let Some(seen) = at.take() {
             scratch.count(depth as u32, seen.matched, out);
@@ -130,12 +132,7 @@ impl Core {
 
     /// Calls `visit` with the first position and the mask of what `slot` holds of each segment along `request`, and with how
     /// many places are the request's, until it says no.
-    pub(crate) fn along(
-        &self,
-        slot: Slot,
-        request: &[ContentHash],
-        mut visit: impl FnMut(u32, u64, usize) -> bool,
-    ) -> Option<()> {
+    pub(crate) fn along(&self, slot: Slot, request: &[ContentHash], mut visit: impl FnMut(u32, u64, usize) -> bool) -> Option<()> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let (mut parent, mut offset, mut depth) = (None::<Window<'_>>, 0, 0);
         while depth < request.len() {
@@ -144,8 +141,9 @@ impl Core {
             let hash = self.edge(id, offset, rest[0].0);
             let linked = parent.map(|window| window.record().link()).filter(|link| link.offset == offset);
             let found = linked.and_then(|link| self.peek(link.child, id, offset, slot, rest));
-            let found =
-                found.or_else(|| self.edges.find(&self.segments.slabs, hash, |child| self.peek(child, id, offset, slot, rest)));
+            let found = found.or_else(|| {
+                self.edges.find(&self.segments.slabs, hash, |child| self.peek(child, id, offset, slot, rest))
+            });
             if parent.is_some_and(|window| !window.holds()) {
                 return None;
             }

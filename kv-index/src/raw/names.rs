@@ -70,11 +70,7 @@ impl Claim {
 
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
-        let shard = |_| Shard {
-            entries: Mutex::new(Sorted::new()),
-            first_home: AtomicPtr::new(std::ptr::null_mut()),
-            homes: AtomicUsize::new(0),
-        };
+        let shard = |_| Shard { entries: Mutex::new(Sorted::new()), first_home: AtomicPtr::new(std::ptr::null_mut()), homes: AtomicUsize::new(0) };
         Self { secret, shards: (0..SHARDS).map(shard).collect(), bytes: AtomicUsize::new(0) }
     }
 
