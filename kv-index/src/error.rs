@@ -47,3 +47,35 @@ pub enum StoreError {
         needed_bytes: usize,
     },
 }
+
+/// An index cannot have so many shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{shards} shards were given: an index has 1 to {max}")]
+pub struct ShardsOutOfRange {
+    /// How many were given.
+    pub shards: usize,
+    /// How many an index may have.
+    pub max: usize,
+}
+
+/// Why a worker did not get into the shard that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ShardRefusal {
+    /// There is no such shard.
+    #[error("shard {shard} does not exist: the index has {shards}")]
+    Unknown {
+        /// The shard asked for.
+        shard: usize,
+        /// How many there are.
+        shards: usize,
+    },
+    /// The shard is full, others may not be.
+    #[error("shard {shard} is full")]
+    Full {
+        /// The shard asked for.
+        shard: usize,
+        /// How many workers it takes.
+        source: WorkersExhausted,
+    },
+}

@@ -30,32 +30,41 @@
 //! names that collide are ordinary input. [`ReferenceIndex`] is the rules written down as code; every other index is
 //! tested against it with the operations of `testing` (feature `testing`).
 //!
+//! # Several memory nodes
+//! [`Sharded`] keeps one complete index for each memory node of the machine, and a worker in one of them. [`lanes`] says how
+//! many threads should apply events, on which CPUs and to which shard: for this machine, or for one that you describe.
+//!
 //! # What it is not
-//! It has no runtime, no I/O, no clock. It does not read engines' events (`kv-events` does) and does not choose a worker
-//! (`kv-routing` does). It never guesses: what a worker's stream did not say, the index does not know.
+//! It has no runtime, no clock, and no I/O but for reading the machine's layout when asked to. It does not read engines'
+//! events (`kv-events` does) and does not choose a worker (`kv-routing` does). It never guesses: what a worker's stream did
+//! not say, the index does not know.
 //!
 //! # Features
-//! `testing`: operations, generators and an equality check for whoever writes an index or embeds one.
+//! `testing`: operations, generators and an equality check for whoever writes an index or embeds one. `hwloc`: the
+//! machine's layout from the library hwloc, which must be there to build; without it, Linux's `/sys` is read.
 #![deny(unsafe_code)]
 
 mod chain;
 pub mod error;
 pub mod hash;
 pub mod index;
+pub mod lanes;
 pub mod limits;
 mod matches;
-pub mod reference;
 mod raw;
+pub mod reference;
 pub mod reuse;
+mod sharded;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod words;
 
 pub use chain::{ChainIndex, ChainOptions, ChainStats, ChainWorker};
-pub use error::{StoreError, ViewsExhausted, WorkersExhausted};
+pub use error::{ShardRefusal, ShardsOutOfRange, StoreError, ViewsExhausted, WorkersExhausted};
 pub use hash::{Item, Namespace, Scheme};
 pub use index::{Index, Worker};
 pub use matches::{Level, Match, Matches, Runs};
 pub use reference::{ReferenceIndex, ReferenceWorker};
+pub use sharded::{Sharded, ShardedWorker};
 pub use words::{Block, BlockName, ContentHash, Digest, Holding, Removed, Stored, View, WorkerId};

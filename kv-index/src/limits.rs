@@ -5,3 +5,22 @@ pub const WORKERS_MAX: u32 = 65_536;
 
 /// Views of one worker. Hybrid models have up to five cache groups, each with up to two tiers scored apart; the rest is room.
 pub const VIEWS_MAX: u8 = 32;
+
+/// Shards of one index: one for each memory node, of which Linux knows at most 1,024 (`NODES_SHIFT` is at most 10). Times
+/// [`WORKERS_MAX`] that is 2^26 ids; a row of [`Matches`](crate::Matches) has room for 2^27.
+pub const SHARDS_MAX: usize = 1_024;
+
+/// CPU and memory-node numbers end below this. Linux is built for at most 8,192 CPUs (`NR_CPUS` with `MAXSMP` on x86-64); the
+/// rest is room. It keeps a wrong file under `/sys` from asking for memory.
+pub const CPUS_MAX: u32 = 16_384;
+
+/// Bytes of one file that describes the machine. Those of `/sys` are a page; the list of mounts grows with containers
+/// and is a few hundred kilobytes on crowded hosts.
+pub const MACHINE_FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Cache descriptions of one CPU under `/sys`. Machines have three to five.
+pub const CACHES_MAX: u32 = 16;
+
+/// Lanes of one shard where the caller leaves the number open. The design is measured up to eight writers of one index; more
+/// of them meet at its locks, and a fleet's events seldom ask for them.
+pub const LANES_PER_SHARD_SENSIBLE: usize = 8;

@@ -53,7 +53,7 @@ struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row(u32);
 
-const WORKER_BITS: u32 = 27;
+pub(crate) const WORKER_BITS: u32 = 27;
 
 impl Row {
     fn new(worker: u32, view: u8) -> Self {

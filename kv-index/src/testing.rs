@@ -323,7 +323,8 @@ impl Traffic {
         let parent = from.checked_sub(1).map(|last| self.name(seat, &prompt[..=last]));
         let odd = self.fleet.odd_names;
         let blocks = (from..to).map(|at| {
-            let name = if self.draw.below(10_000) < odd { BlockName(self.draw.below(50)) } else { self.name(seat, &prompt[..=at]) };
+            let name =
+                if self.draw.below(10_000) < odd { BlockName(self.draw.below(50)) } else { self.name(seat, &prompt[..=at]) };
             Block { name: (odd == 0 || self.draw.below(50) > 0).then_some(name), content: prompt[at] }
         });
         Op::Store { seat, view, parent, blocks: blocks.collect() }

@@ -80,7 +80,12 @@ impl Core {
 
     /// Calls `visit` with the first position and the mask of what `slot` holds of each segment along `request`, and with how
     /// many places are the request's, until it says no.
-    pub(crate) fn along(&self, slot: Slot, request: &[ContentHash], mut visit: impl FnMut(u32, u64, usize) -> bool) -> Option<()> {
+    pub(crate) fn along(
+        &self,
+        slot: Slot,
+        request: &[ContentHash],
+        mut visit: impl FnMut(u32, u64, usize) -> bool,
+    ) -> Option<()> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let (mut parent, mut offset, mut depth) = (None::<Window<'_>>, 0, 0);
         while depth < request.len() {
@@ -89,9 +94,8 @@ impl Core {
             let hash = self.edge(id, offset, rest[0].0);
             let linked = parent.map(|window| window.record().link()).filter(|link| link.offset == offset);
             let found = linked.and_then(|link| self.peek(link.child, id, offset, slot, rest));
-            let found = found.or_else(|| {
-                self.edges.find(&self.segments.slabs, hash, |child| self.peek(child, id, offset, slot, rest))
-            });
+            let found =
+                found.or_else(|| self.edges.find(&self.segments.slabs, hash, |child| self.peek(child, id, offset, slot, rest)));
             if parent.is_some_and(|window: Window<'_>| !window.holds()) {
                 return None;
             }
@@ -173,7 +177,8 @@ impl<'a> Walk<'a> {
     #[inline]
     fn step(&mut self, scratch: &mut Scratch, out: &mut Matches) -> Result<bool, Torn> {
         let content = self.request[self.depth].0;
-        let linked = self.link.offset == self.offset && self.link.tag == Link::tag_of(content) && self.link.child != SegmentId::ROOT;
+        let linked =
+            self.link.offset == self.offset && self.link.tag == Link::tag_of(content) && self.link.child != SegmentId::ROOT;
         if linked && self.read(self.link.child, scratch, out)? {
             return Ok(true);
         }

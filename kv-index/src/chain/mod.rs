@@ -29,8 +29,8 @@ use crate::raw::segments::SEGMENTS_MAX;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex};
 use crate::{
-    Block, BlockName, ContentHash, Digest, Holding, Index, Matches, Removed, Runs, StoreError, Stored, View, ViewsExhausted, Worker,
-    WorkerId, WorkersExhausted,
+    Block, BlockName, ContentHash, Digest, Holding, Index, Matches, Removed, Runs, StoreError, Stored, View, ViewsExhausted,
+    Worker, WorkerId, WorkersExhausted,
 };
 
 /// The index: lock-free to read, written by one [`ChainWorker`] for each stream.
@@ -205,7 +205,13 @@ impl Worker for ChainWorker {
         })
     }
 
-    fn store(&mut self, view: View, parent: Option<BlockName>, blocks: &[Block], out: &mut Vec<Stored>) -> Result<(), StoreError> {
+    fn store(
+        &mut self,
+        view: View,
+        parent: Option<BlockName>,
+        blocks: &[Block],
+        out: &mut Vec<Stored>,
+    ) -> Result<(), StoreError> {
         out.clear();
         self.write(|writer| {
             let views = writer.state.views();

@@ -1,9 +1,9 @@
 //! Names that one worker keeps for itself, because the shared table says something else of them or of their place.
 
+use crate::raw::buckets::{Buckets, Entry, home};
 use crate::raw::place::Place;
 use crate::raw::prefetch;
 use crate::raw::secret::Secret;
-use crate::raw::buckets::{Buckets, Entry, home};
 
 /// Name to place: 12 bytes an entry, five to a line that is two thirds to five sixths full.
 #[derive(Debug)]

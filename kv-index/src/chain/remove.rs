@@ -28,7 +28,9 @@ impl Writer<'_> {
         let segments = &self.core.segments;
         let BlockName(first) = names[0];
         let guessed = guess.take().filter(|&place| segments.name_at(place) == Some(first));
-        let Some(place) = guessed.or_else(|| self.core.names.find(segments, self.core.names.hash(first), first)) else { return 0 };
+        let Some(place) = guessed.or_else(|| self.core.names.find(segments, self.core.names.hash(first), first)) else {
+            return 0;
+        };
         let Some(mut segment) = segments.lock(place.segment()) else { return 0 };
         let mask = segment.mask(slot);
         // Of what this worker holds, nobody else takes the name away; if it holds nothing here, anything may have happened.

@@ -299,7 +299,8 @@ impl<'a> Store<'_, 'a> {
         }
         record.set_claimed(claimed | prefix(fresh) << offset);
         let place = |nth: usize| Place::new(segment.id, offset + nth);
-        let claims = |(nth, name): &(usize, BlockName)| core.names.claim(&core.segments, hashes[*nth], name.0, place(*nth)).is_ok();
+        let claims =
+            |(nth, name): &(usize, BlockName)| core.names.claim(&core.segments, hashes[*nth], name.0, place(*nth)).is_ok();
         let held = names(blocks).take(fresh).enumerate().take_while(claims).count();
         if held < fresh {
             record.set_claimed(claimed | prefix(held) << offset);
@@ -324,7 +325,9 @@ impl<'a> Store<'_, 'a> {
     fn take(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) {
         let position = segment.record().parent().1 + offset as u32;
         let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
-        for ((nth, block), name) in (0..).zip(&self.blocks[self.out.len()..]).zip(names(&self.blocks[self.out.len()..])).take(count) {
+        for ((nth, block), name) in
+            (0..).zip(&self.blocks[self.out.len()..]).zip(names(&self.blocks[self.out.len()..])).take(count)
+        {
             digest.add(position + nth, block.content, name);
         }
         self.out.resize(self.out.len() + count, Stored::New);

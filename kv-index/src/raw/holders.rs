@@ -642,7 +642,11 @@ mod tests {
                 _ => 0,
             };
             segment.set_mask(slot, mask);
-            if mask == 0 { expected.remove(&slot.0) } else { expected.insert(slot.0, mask) };
+            if mask == 0 {
+                expected.remove(&slot.0)
+            } else {
+                expected.insert(slot.0, mask)
+            };
             assert_eq!(segment.mask(slot), mask);
             assert_eq!(segment.record().meta().holders, expected.len());
             if step % 97 == 0 {

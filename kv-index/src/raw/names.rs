@@ -11,11 +11,11 @@
 
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::buckets::{Buckets, Entry, home};
 use super::place::Place;
 use super::secret::Secret;
 use super::segments::Segments;
 use super::spin::SpinLock;
-use super::buckets::{Buckets, Entry, home};
 
 /// Growth, and waiting, apart from each other: 1,024 shards of a table of a million names grow in a few microseconds each.
 #[cfg(not(any(kv_loom, kv_shuttle)))]
@@ -74,7 +74,11 @@ impl Claim {
 
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
-        let shard = |_| Shard { entries: SpinLock::new(Claims::new()), first_home: AtomicPtr::new(std::ptr::null_mut()), homes: AtomicUsize::new(0) };
+        let shard = |_| Shard {
+            entries: SpinLock::new(Claims::new()),
+            first_home: AtomicPtr::new(std::ptr::null_mut()),
+            homes: AtomicUsize::new(0),
+        };
         Self { secret, shards: (0..SHARDS).map(shard).collect(), bytes: AtomicUsize::new(0) }
     }
 

@@ -89,7 +89,11 @@ pub(crate) struct Locked<'a> {
 
 impl Segments {
     pub(crate) fn new() -> Self {
-        Self { slabs: Slabs::new(), descriptors: Memory::new(SEGMENTS_MAX as usize), ids: Mutex::new(Ids { free: Vec::new(), end: 1 }) }
+        Self {
+            slabs: Slabs::new(),
+            descriptors: Memory::new(SEGMENTS_MAX as usize),
+            ids: Mutex::new(Ids { free: Vec::new(), end: 1 }),
+        }
     }
 
     #[inline]

@@ -248,8 +248,11 @@ impl Pool {
         let mut start = None;
         let mut length = 0;
         // Few slabs are free at a time and spans are rare; one is the common count.
-        let free: Box<dyn Iterator<Item = u32>> =
-            if count == 1 { Box::new(self.bare.first().copied().into_iter()) } else { Box::new(merged(&self.reserve, &self.bare)) };
+        let free: Box<dyn Iterator<Item = u32>> = if count == 1 {
+            Box::new(self.bare.first().copied().into_iter())
+        } else {
+            Box::new(merged(&self.reserve, &self.bare))
+        };
         for slab in free {
             match start {
                 Some(first) if slab == first + length => length += 1,

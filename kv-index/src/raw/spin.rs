@@ -1,10 +1,10 @@
 //! A lock for a few instructions on a line or two: one atomic exchange to take it, one store to give it back.
 
-#[cfg(not(any(kv_loom, kv_shuttle)))]
-pub(crate) use spinning::SpinLock;
 /// Under a model checker, its mutex: the protocol is the same and its schedules are fewer.
 #[cfg(any(kv_loom, kv_shuttle))]
 pub(crate) use crate::sync::Mutex as SpinLock;
+#[cfg(not(any(kv_loom, kv_shuttle)))]
+pub(crate) use spinning::SpinLock;
 
 #[cfg(not(any(kv_loom, kv_shuttle)))]
 mod spinning {
