@@ -1,6 +1,6 @@
 //! The shared name table: where the workers that agree on a block's name hold it.
 //!
-//! One entry for a block, not one for every holder: 32 bits of the name's hash and the place. The name itself stands in
+//! One entry for a block, not one for every holder: 16 bits of the name's hash and the place. The name itself stands in
 //! the record of the place's segment, which bears it as *claimed*. Only writers read the table.
 //!
 //! # Invariants
@@ -11,15 +11,16 @@
 
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::buckets::{Buckets, Entry, home};
+use super::buckets::{Buckets, home};
 use super::place::Place;
 use super::secret::Secret;
 use super::segments::Segments;
 use super::spin::SpinLock;
 
-/// Growth, and waiting, apart from each other: 1,024 shards of a table of a million names grow in a few microseconds each.
+/// Growth, and waiting, apart from each other: of a million names, a shard has 250 and grows in a microsecond. An entry's 16
+/// bits of hash tell names apart well up to some ten million names.
 #[cfg(not(any(kv_loom, kv_shuttle)))]
-const SHARDS: usize = 1_024;
+const SHARDS: usize = 4_096;
 #[cfg(any(kv_loom, kv_shuttle))]
 const SHARDS: usize = 1;
 
@@ -39,38 +40,8 @@ struct Shard {
     homes: AtomicUsize,
 }
 
-/// Eight claims to a line.
-type Claims = Buckets<Claim, 8>;
-
-/// A hash (high half) and a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Claim(u64);
-
-impl Entry for Claim {
-    const NONE: Self = Self(0);
-
-    #[inline]
-    fn is_none(&self) -> bool {
-        self.0 == 0
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
-
-impl Claim {
-    #[inline]
-    fn new(hash: u32, place: Place) -> Self {
-        Self(u64::from(hash) << 32 | u64::from(place.0))
-    }
-
-    #[inline]
-    fn place(self) -> Place {
-        Place(self.0 as u32)
-    }
-}
+/// By hash, the places; ten to a line.
+type Claims = Buckets<Place, 10>;
 
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
@@ -94,14 +65,14 @@ impl Names {
 
     #[inline]
     fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> 40) as usize % SHARDS]
+        &self.shards[(hash >> 48) as usize % SHARDS]
     }
 
     /// Fetches the line where the name of `hash` would be.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let shard = self.shard(hash);
-        let home = home(hash as u32, shard.homes.load(Ordering::Relaxed));
+        let home = home(hash as u16, shard.homes.load(Ordering::Relaxed));
         super::prefetch::read(shard.first_home.load(Ordering::Relaxed).wrapping_add(home * 64));
     }
 
@@ -109,13 +80,13 @@ impl Names {
     #[inline]
     pub(crate) fn find(&self, segments: &Segments, hash: u64, name: u64) -> Option<Place> {
         let entries = self.shard(hash).entries.lock();
-        entries.find(hash as u32, |claim| segments.name_at(claim.place()) == Some(name)).map(Claim::place)
+        entries.find(hash as u16, |place| segments.name_at(place) == Some(name))
     }
 
     /// A place where a name of `hash` is claimed, perhaps another name: to fetch what will be looked at.
     #[inline]
     pub(crate) fn likely(&self, hash: u64) -> Option<Place> {
-        self.shard(hash).entries.lock().find(hash as u32, |_| true).map(Claim::place)
+        self.shard(hash).entries.lock().find(hash as u16, |_| true)
     }
 
     /// Claims `name`, of `hash`, for `place`, whose segment the caller has locked and which bears the name already, unless
@@ -125,11 +96,11 @@ impl Names {
         let shard = self.shard(hash);
         let mut entries = shard.entries.lock();
         let before = entries.bytes();
-        let found = entries.insert(Claim::new(hash as u32, place), |claim| segments.name_at(claim.place()) == Some(name));
+        let found = entries.insert(hash as u16, place, |place| segments.name_at(place) == Some(name));
         if entries.bytes() != before {
             self.resized(shard, &entries, before);
         }
-        found.map_or(Ok(()), |claim| Err(claim.place()))
+        found.map_or(Ok(()), Err)
     }
 
     /// Takes the claim of the name of `hash` for `place` back.
@@ -138,7 +109,7 @@ impl Names {
         let shard = self.shard(hash);
         let mut entries = shard.entries.lock();
         let before = entries.bytes();
-        let removed = entries.remove(hash as u32, |claim| claim.place() == place);
+        let removed = entries.remove(hash as u16, |claimed| claimed == place);
         debug_assert!(removed.is_some(), "a claim has its entry");
         if entries.bytes() != before {
             self.resized(shard, &entries, before);
