@@ -1,11 +1,11 @@
 //! Names that one worker keeps for itself, because the shared table says something else of them or of their place.
 
-use crate::raw::buckets::{Buckets, home};
+use crate::raw::buckets::Buckets;
 use crate::raw::place::Place;
 use crate::raw::prefetch;
 use crate::raw::secret::Secret;
 
-/// Name to place: 12 bytes an entry, five to a line that is five ninths to five sixths full.
+/// Name to place: 12 bytes an entry, five to a line that is more than half full.
 #[derive(Debug)]
 pub(crate) struct OwnNames {
     secret: Secret,
@@ -89,8 +89,7 @@ impl OwnNames {
     #[inline]
     pub(crate) fn prefetch(&self, name: u64) {
         let scrambled = self.secret.scramble(name);
-        let table = &self.tables[self.table(scrambled)];
-        prefetch::read(table.first_home().wrapping_add(home(hash(scrambled), table.homes()) * 64));
+        prefetch::read(self.tables[self.table(scrambled)].address(hash(scrambled)));
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! A hash table for writers, of buckets that are one cache line each.
 //!
-//! An entry stands in the bucket that its hash points to or, if that is full, in the next with room. Hashes in order have
-//! buckets in order, whatever the number of buckets: growth is one pass from front to back that hashes nothing again, so it may
-//! be a half at a time, and the table stays five ninths to five sixths full. 16 bits of hash are enough for both, as the
-//! tables are many and small: what they do not tell apart, `wanted` does.
+//! An entry stands in the bucket that its hash points to or, if that is full, in the next with room; behind the last comes
+//! the first. Hashes in order have buckets in order, whatever the number of buckets: growth is one pass from front to back
+//! that hashes nothing again, so it may be a half at a time, and the table stays more than half full. 16 bits of hash are
+//! enough for both, as the tables are many and small: what they do not tell apart, `wanted` does.
 //!
 //! # Invariants
 //! 1. A bucket's entries stand at its front.
@@ -11,36 +11,173 @@
 
 /// A bucket: `N` hashes and values that fill a cache line, together with their number.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Bucket<V, const N: usize> {
+#[repr(C, align(64))]
+pub(crate) struct Bucket<V, const N: usize> {
+    len: u16,
     hashes: [u16; N],
-    len: u8,
     values: [V; N],
 }
 
+/// A table that grows and shrinks by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets<V, const N: usize> {
-    /// Homes, and behind them those for entries whose home is full near the end.
     buckets: Vec<Bucket<V, N>>,
-    homes: usize,
     len: usize,
 }
 
-/// Entries for each sixth of a table's room, at most.
-const FULL_SIXTHS: usize = 5;
+/// How full a table may be: entries for each eighth of its room.
+const FULL_EIGHTHS: usize = 7;
+
+/// Whether `len` entries are more than `buckets` of `N` should hold.
+pub(crate) const fn is_crowded<const N: usize>(len: usize, buckets: usize) -> bool {
+    len * 8 > buckets * N * FULL_EIGHTHS
+}
+
+/// Hashes in order have homes in order.
+#[inline]
+pub(crate) fn home(hash: u16, buckets: usize) -> usize {
+    (usize::from(hash) * buckets) >> 16
+}
+
+/// The value of the first entry of `hash` that `wanted` takes.
+#[inline]
+pub(crate) fn find<V: Copy, const N: usize>(buckets: &[Bucket<V, N>], hash: u16, wanted: impl FnMut(V) -> bool) -> Option<V> {
+    position(buckets, hash, wanted).ok().map(|(bucket, at)| buckets[bucket].values[at])
+}
+
+/// Where such an entry stands, or the first bucket with room on the way to where it would; one too far if there is none.
+#[inline]
+fn position<V: Copy, const N: usize>(
+    buckets: &[Bucket<V, N>],
+    hash: u16,
+    mut wanted: impl FnMut(V) -> bool,
+) -> Result<(usize, usize), usize> {
+    let mut at = home(hash, buckets.len());
+    for _ in 0..buckets.len() {
+        let bucket = &buckets[at];
+        let mut alike = bucket.alike(hash);
+        while alike != 0 {
+            let nth = alike.trailing_zeros() as usize;
+            if wanted(bucket.values[nth]) {
+                return Ok((at, nth));
+            }
+            alike &= alike - 1;
+        }
+        if usize::from(bucket.len) < N {
+            return Err(at);
+        }
+        at = next(at, buckets.len());
+    }
+    Err(buckets.len())
+}
+
+#[inline]
+fn next(at: usize, buckets: usize) -> usize {
+    if at + 1 == buckets { 0 } else { at + 1 }
+}
+
+/// What became of an insertion.
+pub(crate) enum Inserted<V> {
+    New,
+    /// An entry of the hash was there that `same` took.
+    There(V),
+    /// There is no room.
+    Full,
+}
+
+/// Inserts an entry unless one of its hash that `same` takes is there.
+#[inline]
+pub(crate) fn insert<V: Copy, const N: usize>(
+    buckets: &mut [Bucket<V, N>],
+    hash: u16,
+    value: V,
+    same: impl FnMut(V) -> bool,
+) -> Inserted<V> {
+    match position(buckets, hash, same) {
+        Ok((bucket, at)) => Inserted::There(buckets[bucket].values[at]),
+        Err(bucket) => match buckets.get_mut(bucket) {
+            Some(bucket) => {
+                bucket.push(hash, value);
+                Inserted::New
+            }
+            None => Inserted::Full,
+        },
+    }
+}
+
+/// Takes out the first entry of `hash` that `wanted` takes.
+#[inline]
+pub(crate) fn remove<V: Copy, const N: usize>(
+    buckets: &mut [Bucket<V, N>],
+    hash: u16,
+    wanted: impl FnMut(V) -> bool,
+) -> Option<V> {
+    let (bucket, at) = position(buckets, hash, wanted).ok()?;
+    let removed = buckets[bucket].values[at];
+    if buckets[bucket].take_out(at) {
+        refill(buckets, bucket);
+    }
+    Some(removed)
+}
+
+/// Fills the room in a bucket that was full with one from a later bucket that would rather stand here, and so on.
+fn refill<V: Copy, const N: usize>(buckets: &mut [Bucket<V, N>], mut bucket: usize) {
+    while let Some((from, nth)) = displaced(buckets, bucket) {
+        let (hash, value) = (buckets[from].hashes[nth], buckets[from].values[nth]);
+        buckets[bucket].push(hash, value);
+        if !buckets[from].take_out(nth) {
+            return;
+        }
+        bucket = from;
+    }
+}
+
+/// An entry behind `bucket`, which is no longer full, whose home is not behind it.
+fn displaced<V: Copy, const N: usize>(buckets: &[Bucket<V, N>], bucket: usize) -> Option<(usize, usize)> {
+    let count = buckets.len();
+    let behind = |from: usize, at: usize| (at + count - from) % count;
+    let mut from = next(bucket, count);
+    while from != bucket {
+        let later = &buckets[from];
+        let hashes = &later.hashes[..usize::from(later.len)];
+        if let Some(nth) = hashes.iter().position(|&hash| behind(home(hash, count), from) >= behind(bucket, from)) {
+            return Some((from, nth));
+        }
+        if hashes.len() < N {
+            return None;
+        }
+        from = next(from, count);
+    }
+    None
+}
+
+/// Writes the entries of `from` into `to`, which is empty; whether there is room. They come nearly in the order in which they
+/// go, so that this runs along both tables.
+pub(crate) fn copy<V: Copy, const N: usize>(from: &[Bucket<V, N>], to: &mut [Bucket<V, N>]) -> bool {
+    from.iter().all(|bucket| {
+        let entries = bucket.hashes.iter().zip(&bucket.values).take(usize::from(bucket.len));
+        entries.into_iter().all(|(&hash, &value)| {
+            let mut at = home(hash, to.len());
+            for _ in 0..to.len() {
+                if usize::from(to[at].len) < N {
+                    to[at].push(hash, value);
+                    return true;
+                }
+                at = next(at, to.len());
+            }
+            false
+        })
+    })
+}
 
 impl<V: Copy + Default, const N: usize> Buckets<V, N> {
     pub(crate) const fn new() -> Self {
-        Self { buckets: Vec::new(), homes: 0, len: 0 }
+        Self { buckets: Vec::new(), len: 0 }
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    pub(crate) fn homes(&self) -> usize {
-        self.homes
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -51,138 +188,68 @@ impl<V: Copy + Default, const N: usize> Buckets<V, N> {
         self.buckets.iter().flat_map(Bucket::iter)
     }
 
-    /// The first bucket, to prefetch from: home `n` is `n` lines on.
-    pub(crate) fn first_home(&self) -> *const u8 {
-        self.buckets.as_ptr().cast()
+    /// Where the entries of `hash` begin, to prefetch from.
+    #[inline]
+    pub(crate) fn address(&self, hash: u16) -> *const u8 {
+        self.buckets.as_ptr().wrapping_add(home(hash, self.buckets.len())).cast()
     }
 
     /// The value of the first entry of `hash` that `wanted` takes.
     #[inline]
     pub(crate) fn find(&self, hash: u16, wanted: impl FnMut(V) -> bool) -> Option<V> {
-        self.position(hash, wanted).ok().map(|(bucket, at)| self.buckets[bucket].values[at])
+        find(&self.buckets, hash, wanted)
     }
 
     /// The same, to be changed.
     pub(crate) fn find_mut(&mut self, hash: u16, wanted: impl FnMut(V) -> bool) -> Option<&mut V> {
-        let (bucket, at) = self.position(hash, wanted).ok()?;
+        let (bucket, at) = position(&self.buckets, hash, wanted).ok()?;
         Some(&mut self.buckets[bucket].values[at])
-    }
-
-    /// Where such an entry stands, or the first bucket with room on the way to where it would.
-    #[inline]
-    fn position(&self, hash: u16, mut wanted: impl FnMut(V) -> bool) -> Result<(usize, usize), usize> {
-        let mut at = home(hash, self.homes);
-        while let Some(bucket) = self.buckets.get(at) {
-            let mut alike = bucket.alike(hash);
-            while alike != 0 {
-                let nth = alike.trailing_zeros() as usize;
-                if wanted(bucket.values[nth]) {
-                    return Ok((at, nth));
-                }
-                alike &= alike - 1;
-            }
-            if usize::from(bucket.len) < N {
-                break;
-            }
-            at += 1;
-        }
-        Err(at)
     }
 
     /// Inserts an entry unless one of its hash that `same` takes is there, whose value is returned.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u16, value: V, same: impl FnMut(V) -> bool) -> Option<V> {
-        match self.position(hash, same) {
-            Ok((bucket, at)) => return Some(self.buckets[bucket].values[at]),
-            Err(bucket) if (self.len + 1) * 6 <= self.homes * N * FULL_SIXTHS && bucket < self.buckets.len() => {
-                self.buckets[bucket].push(hash, value);
-            }
-            Err(_) => {
-                self.resize(self.homes + (self.homes / 2).max(1));
-                self.append(hash, value);
-            }
+        let crowded = is_crowded::<N>(self.len + 1, self.buckets.len());
+        if crowded {
+            self.resize(self.buckets.len() + (self.buckets.len() / 2).max(1));
         }
-        self.len += 1;
+        match insert(&mut self.buckets, hash, value, same) {
+            Inserted::There(there) => return Some(there),
+            Inserted::New => self.len += 1,
+            Inserted::Full => unreachable!("an eighth of the room is free"),
+        }
         None
-    }
-
-    /// Writes an entry that is not there.
-    #[inline]
-    fn append(&mut self, hash: u16, value: V) {
-        let mut at = home(hash, self.homes);
-        while self.buckets.get(at).is_some_and(|bucket| usize::from(bucket.len) == N) {
-            at += 1;
-        }
-        if at == self.buckets.len() {
-            self.buckets.reserve_exact(1);
-            self.buckets.push(Bucket::empty());
-        }
-        self.buckets[at].push(hash, value);
     }
 
     /// Takes out the first entry of `hash` that `wanted` takes.
     #[inline]
     pub(crate) fn remove(&mut self, hash: u16, wanted: impl FnMut(V) -> bool) -> Option<V> {
-        let (bucket, at) = self.position(hash, wanted).ok()?;
-        let removed = self.buckets[bucket].values[at];
-        if self.buckets[bucket].take_out(at) {
-            self.refill(bucket);
-        }
+        let removed = remove(&mut self.buckets, hash, wanted)?;
         self.len -= 1;
         // A third full: half the room is as much as it will want for a while.
         if self.len == 0 {
             *self = Self::new();
-        } else if self.len * 3 < self.homes * N && self.homes > 2 {
-            self.resize(self.homes / 2);
+        } else if self.len * 3 < self.buckets.len() * N && self.buckets.len() > 2 {
+            self.resize(self.buckets.len() / 2);
         }
         Some(removed)
     }
 
-    /// Fills the room in a bucket that was full with one from a later bucket that would rather stand here, and so on.
-    fn refill(&mut self, mut bucket: usize) {
-        while let Some((from, nth)) = self.displaced(bucket) {
-            let (hash, value) = (self.buckets[from].hashes[nth], self.buckets[from].values[nth]);
-            self.buckets[bucket].push(hash, value);
-            if !self.buckets[from].take_out(nth) {
-                return;
-            }
-            bucket = from;
-        }
-    }
-
-    /// An entry behind `bucket`, which is no longer full, whose home is not behind it.
-    fn displaced(&self, bucket: usize) -> Option<(usize, usize)> {
-        for (from, later) in self.buckets.iter().enumerate().skip(bucket + 1) {
-            let len = usize::from(later.len);
-            if let Some(nth) = later.hashes[..len].iter().position(|&hash| home(hash, self.homes) <= bucket) {
-                return Some((from, nth));
-            }
-            if len < N {
-                return None;
-            }
-        }
-        None
-    }
-
-    /// Lays all entries out anew. They come nearly in the order in which they go, so that this runs along both tables.
     #[cold]
-    fn resize(&mut self, homes: usize) {
-        let old = std::mem::take(&mut self.buckets);
-        self.homes = homes;
-        self.buckets = vec![Bucket::empty(); homes];
-        for bucket in &old {
-            for at in 0..usize::from(bucket.len).min(N) {
-                self.append(bucket.hashes[at], bucket.values[at]);
-            }
-        }
+    fn resize(&mut self, buckets: usize) {
+        let old = std::mem::replace(&mut self.buckets, vec![Bucket::empty(); buckets]);
+        let fits = copy(&old, &mut self.buckets);
+        debug_assert!(fits, "a table grows before it is full, and shrinks when it is a third full");
     }
 }
 
 impl<V: Copy + Default, const N: usize> Bucket<V, N> {
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { hashes: [0; N], len: 0, values: [V::default(); N] }
     }
+}
 
+impl<V: Copy, const N: usize> Bucket<V, N> {
     /// A bit for each entry that bears the hash. All are looked at, without a branch among them.
     #[inline]
     fn alike(&self, hash: u16) -> u32 {
@@ -213,27 +280,25 @@ impl<V: Copy + Default, const N: usize> Bucket<V, N> {
     }
 }
 
-/// Hashes in order have homes in order.
-#[inline]
-pub(crate) fn home(hash: u16, homes: usize) -> usize {
-    (usize::from(hash) * homes) >> 16
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{Buckets, home, next};
 
     type Table = Buckets<u32, 4>;
 
     fn check(table: &Table) {
+        let count = table.buckets.len();
         for (at, bucket) in table.buckets.iter().enumerate() {
             for (hash, _) in bucket.iter() {
-                let between = &table.buckets[home(hash, table.homes)..at];
-                assert!(between.iter().all(|bucket| bucket.len == 4), "invariant 2");
+                let mut between = home(hash, count);
+                while between != at {
+                    assert_eq!(table.buckets[between].len, 4, "invariant 2");
+                    between = next(between, count);
+                }
             }
         }
     }
