@@ -32,6 +32,9 @@ const SHARDS: usize = 1_024;
 #[cfg(any(kv_loom, kv_shuttle))]
 const SHARDS: usize = 1;
 
+/// One shard in so many asks whether the table could be smaller.
+const ASKING: usize = 64;
+
 /// By hash, the places; ten to a line.
 const LINE_NAMES: usize = 10;
 type Line = Bucket<Place, LINE_NAMES>;
@@ -147,8 +150,10 @@ impl Names {
             let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place);
             debug_assert!(removed.is_some(), "a claim has its entry");
             *len -= 1;
-            lines.len() > 1 && *len as usize * 4 < lines.len() * LINE_NAMES
+            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / 4)
         });
+        // Looking at all shards takes a while: a few of them ask, each when it passes a quarter and when it is empty.
+        let sparse = sparse && shard(hash).is_multiple_of(ASKING);
         if sparse {
             self.give_room_back();
         }
