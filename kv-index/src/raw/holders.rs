@@ -223,13 +223,12 @@ impl<'a> Holders<'a> {
     /// The holders whose words stand outside the dense table. Beside a writer, a slot may come twice.
     #[inline]
     pub(crate) fn for_each_word(&self, mut visit: impl FnMut(Held)) {
-        for words in [self.inline, self.list] {
-            for word in words {
-                let pair = word.load(Ordering::Relaxed);
-                for held in [Held(pair as u32), Held((pair >> 32) as u32)] {
-                    if held.0 != 0 && !self.is_dense(held.slot()) {
-                        visit(held);
-                    }
+        let span = self.span() as u32;
+        for word in self.inline.iter().chain(self.list) {
+            let pair = word.load(Ordering::Relaxed);
+            for half in [pair as u32, (pair >> 32) as u32] {
+                if half != 0 && half >> 8 >= span {
+                    visit(Held(half));
                 }
             }
         }
