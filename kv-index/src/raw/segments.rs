@@ -269,7 +269,11 @@ impl<'a> Locked<'a> {
         let (old_block, old) = (self.descriptor.block(), self.record());
         let old_lines = old.meta().lines();
         let block = self.segments.slabs.allocate(meta.lines());
-        Record::new(self.segments.slabs.words(block, Record::WORDS)).copy(meta, old);
+        let new = Record::new(self.segments.slabs.words(block, Record::WORDS));
+        new.copy(meta, old);
+        if !meta.keeps_holders_of(old.meta()) {
+            self.holders().write(new, meta);
+        }
         self.publish(block);
         self.segments.slabs.free(old_block, old_lines);
     }
