@@ -41,6 +41,7 @@
 pub mod error;
 pub mod hash;
 pub mod index;
+pub mod lanes;
 pub mod limits;
 mod matches;
 pub mod reference;
