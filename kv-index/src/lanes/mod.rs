@@ -14,10 +14,14 @@ mod shared;
 mod slot;
 mod stream;
 
+#[cfg(all(test, kv_loom))]
+mod loom;
 #[cfg(all(test, not(any(kv_loom, kv_shuttle))))]
 mod random;
 #[cfg(test)]
 mod scene;
+#[cfg(all(test, kv_shuttle))]
+mod shuttle;
 #[cfg(all(test, not(any(kv_loom, kv_shuttle))))]
 mod tests;
 

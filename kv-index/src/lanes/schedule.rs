@@ -146,3 +146,28 @@ impl<T> Schedule<T> {
         }
     }
 }
+
+#[cfg(all(test, not(any(kv_loom, kv_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_lane_lists_again_wakes_another_only_if_it_must_wait() {
+        let schedule = Schedule::new(2);
+        schedule.idle.announce(1);
+        schedule.list_again(0, "next");
+        assert_eq!(schedule.idle.choose(1), Some(1), "lane 0 serves it next, so nobody was chosen");
+        schedule.idle.announce(1);
+        schedule.list_again(0, "after it");
+        assert_eq!(schedule.idle.choose(1), None);
+    }
+
+    #[test]
+    fn the_lane_that_knows_the_stream_is_woken_first() {
+        let schedule = Schedule::new(3);
+        [0, 1].into_iter().for_each(|lane| schedule.idle.announce(lane));
+        schedule.list(1, "known to lane 1");
+        assert_eq!(schedule.idle.choose(2), Some(0), "lane 1 was chosen before");
+        assert_eq!(schedule.idle.choose(2), None);
+    }
+}

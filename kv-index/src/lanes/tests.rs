@@ -205,6 +205,7 @@ fn a_long_event_yields_its_lane_and_keeps_its_place() {
     lane.step();
     lane.step();
     assert_eq!(short.metrics().counts.applied, 1, "after the first slice");
+    assert_eq!(long.metrics().counts.applied, 0);
     assert_eq!(log_of(&long, &mut lane), [0, 1, 2]);
     assert_eq!(lane.run_until(long.with(|log| log.slices).unwrap()), Ok(2));
 }
