@@ -30,6 +30,9 @@
 //! names that collide are ordinary input. [`ReferenceIndex`] is the rules written down as code; every other index is
 //! tested against it with the operations of `testing` (feature `testing`).
 //!
+//! # Threads
+//! None that the caller did not ask for. [`lanes`] applies many streams' events on a few threads, each stream's in order.
+//!
 //! # What it is not
 //! It has no runtime, no I/O, no clock. It does not read engines' events (`kv-events` does) and does not choose a worker
 //! (`kv-routing` does). It never guesses: what a worker's stream did not say, the index does not know.

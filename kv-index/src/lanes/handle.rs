@@ -20,7 +20,7 @@ use crate::sync::Arc;
 /// Dropping it removes the stream: events that are not applied by then are dropped with it.
 pub struct StreamHandle<S: Stream> {
     shared: Arc<Shared<S>>,
-    pub(super) slot: Arc<Slot<S>>,
+    slot: Arc<Slot<S>>,
 }
 
 impl<S: Stream> StreamHandle<S> {

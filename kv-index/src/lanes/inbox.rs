@@ -177,6 +177,7 @@ impl<S: Stream> Inbox<S> {
 
     /// Takes a job's outcome in and says what comes next. `over`: the turn is.
     pub(super) fn advance(&mut self, stream: Box<S>, outcome: Outcome<S>, over: bool) -> Step<S> {
+        debug_assert!(matches!(self.phase, Phase::Running | Phase::Leaving(_)), "the value was with a lane");
         match outcome {
             Outcome::Panicked { message, cost } => return self.fail(stream, message, cost),
             Outcome::Sliced { rest, cost } => self.queue.push_front(Job::Event { event: rest, cost }),
@@ -248,11 +249,6 @@ impl<S: Stream> Inbox<S> {
 
     pub(super) fn counts(&self) -> Counts {
         self.counts
-    }
-
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.queue.capacity()
     }
 
     fn refusal(&self) -> Option<Refusal> {
@@ -338,5 +334,23 @@ impl<S: Stream> Departure<S> {
         let event = |job| if let Job::Event { event, .. } = job { Some(event) } else { None };
         let unapplied = self.jobs.into_iter().filter_map(event).collect();
         self.promise.fulfil(Retired { id, stream: *self.stream, unapplied, failure: self.failure });
+    }
+}
+
+#[cfg(all(test, not(any(kv_loom, kv_shuttle))))]
+mod tests {
+    use super::super::scene::{Log, event, options};
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_burst_is_given_back() {
+        let mut inbox = Inbox::new(Log::default(), 0, options(10_000, 1));
+        (0..10_000).for_each(|number| _ = inbox.push_event(event(number), 1).unwrap());
+        let (mut stream, mut job) = inbox.begin(0).unwrap();
+        while let Step::Apply(same, next) = inbox.advance(stream, Outcome::Applied { cost: 1 }, false) {
+            (stream, job) = (same, next);
+        }
+        assert!(matches!(job, Job::Event { event, .. } if event.number == 9_999));
+        assert!(inbox.queue.capacity() <= 2 * LANE_QUEUE_KEPT);
     }
 }

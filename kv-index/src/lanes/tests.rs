@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::scene::{Event, Log, assert_listed_once, event, options};
 use super::*;
-use crate::limits::{LANE_LOOK_AROUND_TURNS, LANE_QUEUE_KEPT, LANE_TASKS_MAX, LANES_MAX};
+use crate::limits::{LANE_LOOK_AROUND_TURNS, LANE_TASKS_MAX, LANES_MAX};
 
 fn one_lane() -> (Pool<Log>, Lane<Log>) {
     let (pool, mut lanes) = Pool::new(1).unwrap();
@@ -529,15 +529,6 @@ fn a_busy_lane_looks_after_the_list_of_one_that_does_not_run() {
     assert_eq!(stranded.metrics().counts.applied, 1);
     assert_eq!(busy.metrics().state, StreamState::Queued, "it was never idle");
     drop(first);
-}
-
-#[test]
-fn the_memory_of_a_burst_is_given_back() {
-    let (pool, mut lane) = one_lane();
-    let handle = pool.add(Log::default(), options(100_000, 64));
-    enqueue(&handle, 0..100_000);
-    lane.run_until_idle();
-    assert!(handle.slot.inbox().capacity() <= 2 * LANE_QUEUE_KEPT);
 }
 
 #[test]
