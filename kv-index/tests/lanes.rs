@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 use kv_index::lanes::{Ending, Load, Pool, Refusal, Refused, Stream, StreamHandle, StreamOptions};
 
 const LANES: usize = 16;
-const STREAMS: u64 = 3_000;
+const STREAMS: u64 = 2_000;
 const EVENTS: u64 = 150;
 const FEEDERS: u64 = 4;
 

@@ -114,8 +114,10 @@ impl<S: Stream> Future for Room<'_, S> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let waker = context.waker().clone();
-        if self.0.inbox().has_news_or_wakes(waker) { Poll::Ready(()) } else { Poll::Pending }
+        // Cloned and, if it is not kept, dropped without the lock.
+        let mut waker = Some(context.waker().clone());
+        let has_news = self.0.inbox().has_news_or_keeps(&mut waker);
+        if has_news { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

@@ -214,12 +214,13 @@ impl<S: Stream> Inbox<S> {
         }
     }
 
-    /// Whether an offer would be taken now, or refused for good. Otherwise `waker` is told when.
-    pub(super) fn has_news_or_wakes(&mut self, waker: Waker) -> bool {
+    /// Whether an offer would be taken now, or refused for good. Otherwise takes `waker`, once for each task, to tell it when.
+    pub(super) fn has_news_or_keeps(&mut self, waker: &mut Option<Waker>) -> bool {
         if self.has_news() {
             return true;
         }
-        self.waiting.push(waker);
+        let is_known = |waker: &Waker| self.waiting.iter().any(|known| known.will_wake(waker));
+        self.waiting.extend(waker.take_if(|waker| !is_known(waker)));
         false
     }
 

@@ -63,8 +63,8 @@
 //!
 //! # What it costs
 //! Queuing an event takes the stream's lock, and if the stream was idle the lock of one lane's list; no lock of all streams. On
-//! the machines that this was written on that is 20 to 40 ns; where a sleeping lane must be woken, its system call, some 10 us,
-//! comes on top. A turn costs a lane some 80 ns, and each further event in it 30. A stream at rest keeps 64 places of its
+//! the machine that this was written on that is 20 to 80 ns, depending on what is in its caches; a turn costs a lane some
+//! 80 ns, and each further event in it 30. Where a sleeping lane must be woken, that system call is the feeder's: 10 us there. A stream at rest keeps 64 places of its
 //! queue; its bounds ([`StreamOptions`]) limit what it may keep otherwise.
 //!
 //! # Threads
