@@ -78,27 +78,35 @@ pub struct LaneMetrics {
 
 #[derive(Debug, Default)]
 pub(super) struct LaneTallies {
-    pub(super) turns: AtomicU64,
-    pub(super) stolen: AtomicU64,
-    pub(super) applied: AtomicU64,
-    pub(super) parked: AtomicU64,
+    pub(super) turns: Tally,
+    pub(super) stolen: Tally,
+    pub(super) applied: Tally,
+    pub(super) parked: Tally,
+}
+
+/// Written by its lane only, so adding is a load and a store.
+#[derive(Debug, Default)]
+pub(super) struct Tally(AtomicU64);
+
+impl Tally {
+    // Relaxed: each number stands for itself.
+    pub(super) fn add(&self, count: u64) {
+        self.0.store(self.read() + count, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl LaneTallies {
     pub(super) fn read(&self, ready: usize) -> LaneMetrics {
-        // Relaxed: each number stands for itself.
-        let of = |tally: &AtomicU64| tally.load(Ordering::Relaxed);
         LaneMetrics {
             ready,
-            turns: of(&self.turns),
-            stolen: of(&self.stolen),
-            applied: of(&self.applied),
-            parked: of(&self.parked),
+            turns: self.turns.read(),
+            stolen: self.stolen.read(),
+            applied: self.applied.read(),
+            parked: self.parked.read(),
         }
-    }
-
-    pub(super) fn count_turn(&self, applied: usize) {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        self.applied.fetch_add(applied as u64, Ordering::Relaxed);
     }
 }

@@ -58,7 +58,7 @@ impl<T> Schedule<T> {
     /// What waits longest on `other`'s list, for `lane`.
     pub(super) fn steal(&self, lane: usize, other: usize) -> Option<T> {
         let item = self.pop(other)?;
-        self.posts[lane].tallies.stolen.fetch_add(u64::from(lane != other), Ordering::Relaxed);
+        self.posts[lane].tallies.stolen.add(u64::from(lane != other));
         Some(item)
     }
 
@@ -68,7 +68,7 @@ impl<T> Schedule<T> {
         self.idle.announce(lane);
         let found = self.take(lane);
         if found.is_none() {
-            self.posts[lane].tallies.parked.fetch_add(1, Ordering::Relaxed);
+            self.posts[lane].tallies.parked.add(1);
             self.posts[lane].parker.park();
         }
         self.idle.withdraw(lane);

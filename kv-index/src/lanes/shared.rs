@@ -28,9 +28,8 @@ impl<S: Stream> Shared<S> {
 
     /// Gives `slot` a turn on `lane`.
     pub(super) fn serve(&self, lane: usize, slot: Arc<Slot<S>>) {
-        let turn = slot.serve(lane);
-        self.schedule.tallies(lane).count_turn(turn.applied);
-        self.end_turn(lane, slot, turn.end);
+        let end = slot.serve(lane, self.schedule.tallies(lane));
+        self.end_turn(lane, slot, end);
     }
 
     pub(super) fn end_turn(&self, lane: usize, slot: Arc<Slot<S>>, end: Step<S>) {

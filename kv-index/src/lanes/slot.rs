@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use super::inbox::{Inbox, Job, Outcome, Step};
+use super::metrics::LaneTallies;
 use super::stream::{Load, Stream, StreamId, StreamOptions};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -12,15 +13,6 @@ pub(super) struct Slot<S: Stream> {
     pub(super) id: StreamId,
     turn: Load,
     inbox: Mutex<Inbox<S>>,
-}
-
-/// How a lane's turn with a stream ended.
-#[must_use]
-pub(super) struct Turn<S: Stream> {
-    /// Events applied to their ends.
-    pub(super) applied: usize,
-    /// Never [`Step::Apply`].
-    pub(super) end: Step<S>,
 }
 
 impl<S: Stream> Slot<S> {
@@ -32,16 +24,19 @@ impl<S: Stream> Slot<S> {
         self.inbox.lock()
     }
 
-    /// Applies what is queued, up to a turn. For a lane that took the slot from a list.
-    pub(super) fn serve(&self, lane: usize) -> Turn<S> {
+    /// Applies what is queued, up to a turn, for a lane that took the slot from a list. How the turn ended: never with
+    /// [`Step::Apply`].
+    pub(super) fn serve(&self, lane: usize, tallies: &LaneTallies) -> Step<S> {
         let mut spent = Load::default();
-        let Some((mut stream, mut job)) = self.inbox().begin(lane) else { return Turn { applied: 0, end: Step::Rest } };
+        let Some((mut stream, mut job)) = self.inbox().begin(lane) else { return Step::Rest };
+        tallies.turns.add(1);
         loop {
             let outcome = apply(&mut *stream, job);
             let over = self.spend(&mut spent, &outcome);
+            tallies.applied.add(u64::from(matches!(outcome, Outcome::Applied { .. })));
             match self.advance(stream, outcome, over) {
                 Step::Apply(same, next) => (stream, job) = (same, next),
-                end => return Turn { applied: spent.events, end },
+                end => return end,
             }
         }
     }
