@@ -42,10 +42,6 @@ mod locks {
         pub(crate) fn notify_one(&self) {
             self.0.notify_one();
         }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
-        }
     }
 }
 
@@ -90,10 +86,6 @@ mod locks {
 
         pub(crate) fn notify_one(&self) {
             self.0.notify_one();
-        }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
         }
     }
 }

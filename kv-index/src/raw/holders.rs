@@ -41,6 +41,8 @@ const HOLES: usize = 2;
 
 /// Workers that a line of a dense table has a byte for.
 const LINE_BYTES: usize = LINE_WORDS * 8;
+/// Words that a header has room for.
+const HEADER_HOLDERS: usize = 4;
 /// Masks that a line has room for: a key and a mask each.
 const LINE_MASKS: usize = LINE_WORDS / 2;
 /// No part is larger, whatever an outdated word says.
@@ -503,8 +505,10 @@ impl<'a> Locked<'a> {
         let span = self.wanted_span(slot);
         if meta.holder_lines < HOLDER_LINES_MAX && holders.is_in_record() {
             let holder_lines = meta.holder_lines + 1;
-            let tabled = meta.tabled || (slot.is_main() && span <= holder_lines * LINE_BYTES);
-            return self.reshape(Meta { holder_lines, tabled, ..meta });
+            let tabled = slot.is_main() && span <= holder_lines * LINE_BYTES && self.others() <= HEADER_HOLDERS;
+            if tabled || !meta.tabled {
+                return self.reshape(Meta { holder_lines, tabled, ..meta });
+            }
         }
         let list_bytes = (holders.inline.len() + (holders.list.len() * 2).max(LINE_WORDS)) * 8;
         if slot.is_main() && span > holders.span() && span <= (list_bytes * 2).max(holders.span() * 2) {
@@ -512,6 +516,16 @@ impl<'a> Locked<'a> {
         } else {
             self.lengthen();
         }
+    }
+
+    /// Holders that are no main views.
+    fn others(&self) -> usize {
+        let mut others = 0;
+        let _ = self.holders().try_for_each(|held| {
+            others += usize::from(!held.slot().is_main());
+            ControlFlow::<()>::Continue(())
+        });
+        others
     }
 
     /// Bytes that a dense table for everybody's main view takes.
@@ -779,8 +793,10 @@ mod tests {
     }
 
     #[test]
-    fn dense_fleets_with_a_second_view_agree_with_a_map() {
-        agrees_with_a_map(70, 2, 20_000);
+    fn dense_fleets_with_further_views_agree_with_a_map() {
+        for (workers, views) in [(70, 2), (8, 3), (12, 2), (30, 5)] {
+            agrees_with_a_map(workers, views, 20_000);
+        }
     }
 
     #[test]
