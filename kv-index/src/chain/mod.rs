@@ -1,5 +1,6 @@
 //! The chain index.
 
+mod compact;
 mod core;
 mod hold;
 mod lookup;
@@ -229,6 +230,7 @@ impl Worker for ChainWorker {
             };
             writer.check_budget(blocks.len())?;
             writer.store(view, place, blocks, out);
+            writer.core.compact(blocks.len());
             Ok(())
         })
     }
@@ -238,7 +240,10 @@ impl Worker for ChainWorker {
         if view.0 >= self.views() {
             return out.resize(names.len(), Removed::Unknown);
         }
-        self.write(|writer| writer.remove(view, names, out));
+        self.write(|writer| {
+            writer.remove(view, names, out);
+            writer.core.compact(names.len());
+        });
     }
 
     fn holds(&self, view: View, name: BlockName) -> bool {

@@ -136,8 +136,8 @@ pub use drain::{Drain, Drained};
 pub use handle::{Room, StreamHandle};
 pub use lane::Lane;
 pub use machine::{
-    Core, CpuQuota, CpuSet, CpuSetError, LanePlan, Limit, NodeId, Note, PlacementError, PlacementOptions, Plan, ShardPlan, Source, Topology,
-    TopologyError, Unused, Wanted, pin, place, topology,
+    Core, CpuQuota, CpuSet, CpuSetError, LanePlan, Limit, NodeId, Note, PlacementError, PlacementOptions, Plan, ShardPlan,
+    Source, Topology, TopologyError, Unused, Wanted, pin, place, topology,
 };
 pub use metrics::{Counts, LaneMetrics, PoolMetrics, StreamMetrics};
 pub use pool::{Ending, Pool, PoolError, Remains};

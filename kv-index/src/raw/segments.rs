@@ -110,6 +110,32 @@ impl Segments {
         (seen.block() != Line(0)).then_some(Window { segments: self, id, seen })
     }
 
+    /// Moves a segment's record into a lower slab, if there is room and nobody has the segment locked.
+    pub(crate) fn move_down(&self, id: SegmentId) {
+        let Some(window) = self.window(id) else { return };
+        if self.slabs.has_room_below(window.seen.block(), window.record().meta().lines())
+            && let Some(mut segment) = self.try_lock(id)
+            && segment.descriptor == window.seen
+        {
+            segment.reshape(segment.record().meta());
+        }
+    }
+
+    /// Locks a segment if nobody has it locked and it is alive.
+    fn try_lock(&self, id: SegmentId) -> Option<Locked<'_>> {
+        let word = self.descriptors.words(id.0 as usize, 1).first()?;
+        let seen = Descriptor(word.load(Ordering::Relaxed));
+        let free = seen.block() != Line(0) && seen == seen.unlocked();
+        // Acquire: as in `lock`.
+        let locked = free && word.compare_exchange(seen.0, seen.0 | LOCK, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        locked.then_some(Locked { segments: self, id, descriptor: seen })
+    }
+
+    /// One more than the largest id that was ever given.
+    pub(crate) fn end(&self) -> u32 {
+        self.ids.lock().end
+    }
+
     /// Locks a segment; none if it is dead or was never made. Whoever holds another lock may only lock its parent.
     pub(crate) fn lock(&self, id: SegmentId) -> Option<Locked<'_>> {
         let word = self.descriptors.words(id.0 as usize, 1).first()?;
