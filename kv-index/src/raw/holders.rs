@@ -288,6 +288,18 @@ impl<'a> Holders<'a> {
         ControlFlow::Continue(())
     }
 
+    /// Fetches the slot's byte, if it has one.
+    pub(crate) fn prefetch_byte(&self, slot: Slot) {
+        self.dense.get(slot.0 as usize / 8).into_iter().for_each(super::prefetch::word);
+    }
+
+    /// Fetches the line where the slot's mask would be.
+    pub(crate) fn prefetch_mask(&self, slot: Slot) {
+        let seats = self.holes.len() / 2;
+        let home = probe(slot, seats).next().and_then(|seat| self.holes.get(seat * 2));
+        home.into_iter().for_each(super::prefetch::word);
+    }
+
     #[inline]
     fn is_dense(&self, slot: Slot) -> bool {
         (slot.0 as usize) < self.span()

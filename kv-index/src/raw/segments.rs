@@ -256,6 +256,35 @@ impl Segments {
     }
 }
 
+/// What a removal will look at, as far as one line leads to the next.
+impl Segments {
+    /// Fetches the header.
+    pub(crate) fn prefetch_header(&self, id: SegmentId) {
+        if let Some(window) = self.window(id) {
+            super::prefetch::read(self.slabs.address(window.seen.block()));
+        }
+    }
+
+    /// Fetches a place's content and name, the slot's byte, and the masks' first line.
+    pub(crate) fn prefetch_place(&self, place: Place, slot: Slot) {
+        let Some(window) = self.window(place.segment()) else { return };
+        let record = window.record();
+        let meta = record.meta();
+        let len = place.offset() + 1;
+        for words in [record.contents(meta, len), record.names(meta, len)] {
+            words.last().into_iter().for_each(super::prefetch::word);
+        }
+        Holders::of(self, record, meta).prefetch_byte(slot);
+    }
+
+    /// Fetches the slot's mask, if there are masks.
+    pub(crate) fn prefetch_mask(&self, id: SegmentId, slot: Slot) {
+        let Some(window) = self.window(id) else { return };
+        let record = window.record();
+        Holders::of(self, record, record.meta()).prefetch_mask(slot);
+    }
+}
+
 impl<'a> Window<'a> {
     #[inline]
     pub(crate) fn record(&self) -> Record<'a> {
