@@ -24,3 +24,14 @@ pub const CACHES_MAX: u32 = 16;
 /// Lanes of one shard where the caller leaves the number open. The design is measured up to eight writers of one index; more
 /// of them meet at its locks, and a fleet's events seldom ask for them.
 pub const LANES_PER_SHARD_SENSIBLE: usize = 8;
+
+/// Bytes of one frame of a snapshot: all that a reader keeps of a stream before it has been checked. Large enough that frames
+/// cost nothing, small enough to lie in the cache while they are checked, decoded and applied.
+pub const SNAPSHOT_FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that a snapshot keeps for its caller with each worker. A URL, a rank and a cursor are a few hundred; half a frame is
+/// room, and leaves room for the record around them.
+pub const SNAPSHOT_WORKER_BYTES_MAX: usize = SNAPSHOT_FRAME_BYTES_MAX / 2;
+
+/// Stretches of one snapshot. Four times as many as an index has segments: those that change while it is written come again.
+pub const SNAPSHOT_STRETCHES_MAX: u32 = 1 << 28;
