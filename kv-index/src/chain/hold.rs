@@ -35,7 +35,13 @@ impl Core {
 impl Writer<'_> {
     /// Holds `name` in `slot` at a place of a locked segment. What it was and, if the name stood at another place, which
     /// views have to let go of it there.
-    pub(crate) fn hold(&mut self, segment: &mut Locked<'_>, at: usize, name: u64, slot: Slot) -> (Stored, Option<(Place, u32)>) {
+    pub(crate) fn hold<'a>(
+        &mut self,
+        segment: &mut Locked<'a>,
+        at: usize,
+        name: u64,
+        slot: Slot,
+    ) -> (Stored, Option<(Place, u32)>) {
         let place = Place::new(segment.id, at);
         let view = 1 << slot.view();
         let covering = self.covering_locked(segment, place);
@@ -54,8 +60,8 @@ impl Writer<'_> {
             }
         }
         self.state.naming.add(place, name, is_default, view, covering);
-        let mask = segment.mask(slot);
-        self.set_mask(segment, slot, mask, mask | place.bit());
+        let entry = segment.entry(slot);
+        self.put(segment, entry, entry.mask | place.bit());
         self.note(segment, at, name, view, true);
         match old.filter(|&(old, _)| old != place) {
             None => (Stored::New, None),
@@ -89,8 +95,8 @@ impl Writer<'_> {
         self.note(&segment, place.offset(), name, views, false);
         for view in bits(uncovered) {
             let slot = Slot::new(self.state.id, view as u8);
-            let mask = segment.mask(slot);
-            self.set_mask(&mut segment, slot, mask, mask & !place.bit());
+            let entry = segment.entry(slot);
+            self.put(&mut segment, entry, entry.mask & !place.bit());
         }
         self.core.release(segment, if uncovered == 0 { 0 } else { place.bit() });
         gone

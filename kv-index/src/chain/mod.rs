@@ -105,7 +105,12 @@ impl ChainIndex {
     pub fn stats(&self) -> ChainStats {
         let core = &self.shared.core;
         let workers = self.shared.roster.read().states.iter().flatten().count();
-        ChainStats { bytes: core.bytes(), mapped_bytes: core.segments.mapped_bytes(), segments: core.segments.count(), workers }
+        ChainStats {
+            bytes: core.bytes(),
+            mapped_bytes: core.segments.mapped_bytes() + core.names.mapped_bytes(),
+            segments: core.segments.count(),
+            workers,
+        }
     }
 
     fn state(&self, worker: WorkerId) -> Option<Arc<Mutex<State>>> {

@@ -32,7 +32,8 @@ impl Writer<'_> {
             return 0;
         };
         let Some(mut segment) = segments.lock(place.segment()) else { return 0 };
-        let mask = segment.mask(slot);
+        let entry = segment.entry(slot);
+        let mask = entry.mask;
         // Of what this worker holds, nobody else takes the name away; if it holds nothing here, anything may have happened.
         if mask & place.bit() == 0 || name_of(&segment, place.offset()) != Some(first) {
             return 0;
@@ -40,7 +41,7 @@ impl Writer<'_> {
         let (gone, count, last) = run(&segment, place.offset(), mask, names);
         subtract(&segment, gone, &mut self.state.digests[usize::from(slot.view())]);
         *guess = beside(&segment, last);
-        self.set_mask(&mut segment, slot, mask, mask & !gone);
+        self.put(&mut segment, entry, mask & !gone);
         self.core.release(segment, gone);
         count
     }

@@ -25,15 +25,68 @@ mod wide {
     #[inline]
     pub(super) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         let steps = contents.len().min(wanted.len()) / STEP;
+        if steps == 0 {
+            return 0;
+        }
+        // SAFETY: both have `steps * STEP` words (a `ContentHash` is one, transparently), and the processor knows AVX2 where it
+        // is asked for; SSE2 is part of x86-64.
+        let left = unsafe {
+            if is_x86_feature_detected!("avx2") {
+                steps_left_avx2(contents, wanted, steps)
+            } else {
+                steps_left_sse2(contents, wanted, steps)
+            }
+        };
+        (steps - left) * STEP
+    }
+
+    // Both read the first `steps * STEP` words of `contents` and `wanted` and write nothing. Others may store to `contents`
+    // meanwhile, which is why this is assembly and not a vector load: in Rust's terms these are relaxed loads of the
+    // atomics, and the processor does not tear the aligned words of a wider load.
+
+    /// # Safety
+    /// Both have `steps * STEP` words, `steps` is at least 1, and the processor knows AVX2.
+    #[inline]
+    unsafe fn steps_left_avx2(contents: &[AtomicU64], wanted: &[ContentHash], steps: usize) -> usize {
         let mut left = steps;
-        // SAFETY: reads the first `steps * STEP` words of both (a `ContentHash` is one, transparently) and writes nothing.
-        // Others may store to `contents` meanwhile, which is why this is assembly and not a vector load: in Rust's terms these
-        // are relaxed loads of the atomics, and the processor does not tear the aligned words of a 16-byte load. SSE2 is
-        // part of x86-64.
+        // SAFETY: the caller's promises; see above.
         unsafe {
             asm!(
-                "test {left}, {left}",
-                "jz 3f",
+                "2:",
+                "vmovdqu ymm0, [{wanted}]",
+                "vmovdqu ymm1, [{wanted} + 32]",
+                "vpcmpeqd ymm0, ymm0, [{contents}]",
+                "vpcmpeqd ymm1, ymm1, [{contents} + 32]",
+                "vpand ymm0, ymm0, ymm1",
+                "vpmovmskb {equal:e}, ymm0",
+                "cmp {equal:e}, -1",
+                "jne 3f",
+                "add {wanted}, 64",
+                "add {contents}, 64",
+                "dec {left}",
+                "jnz 2b",
+                "3:",
+                "vzeroupper",
+                left = inout(reg) left,
+                contents = inout(reg) contents.as_ptr() => _,
+                wanted = inout(reg) wanted.as_ptr() => _,
+                out("xmm0") _,
+                out("xmm1") _,
+                equal = out(reg) _,
+                options(nostack, readonly),
+            );
+        }
+        left
+    }
+
+    /// # Safety
+    /// Both have `steps * STEP` words, and `steps` is at least 1.
+    #[inline]
+    unsafe fn steps_left_sse2(contents: &[AtomicU64], wanted: &[ContentHash], steps: usize) -> usize {
+        let mut left = steps;
+        // SAFETY: the caller's promises; see above.
+        unsafe {
+            asm!(
                 "2:",
                 "movdqu {a}, [{wanted}]",
                 "movdqu {b}, [{wanted} + 16]",
@@ -70,7 +123,23 @@ mod wide {
                 options(nostack, readonly),
             );
         }
-        (steps - left) * STEP
+        left
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn both_widths_agree() {
+        let contents: Vec<AtomicU64> = (0..64).map(AtomicU64::new).collect();
+        for at in 0..64 {
+            let wanted: Vec<ContentHash> = (0..64).map(|nth| ContentHash(if nth == at { 99 } else { nth })).collect();
+            // SAFETY: 64 words are 8 steps.
+            let narrow = unsafe { steps_left_sse2(&contents, &wanted, 8) };
+            assert_eq!((8 - narrow) as u64, at / 8);
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: as above.
+                assert_eq!(unsafe { steps_left_avx2(&contents, &wanted, 8) }, narrow);
+            }
+        }
     }
 }
 

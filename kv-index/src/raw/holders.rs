@@ -151,6 +151,19 @@ impl Part {
     }
 }
 
+/// A slot's word as it was found, to be written without another search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    slot: Slot,
+    /// The segment's generation: in another the seats may have gone.
+    generation: u64,
+    seat: Option<Seat<'a>>,
+    /// An empty seat, if there is none of the slot's.
+    free: Option<Seat<'a>>,
+    /// What the slot holds.
+    pub(crate) mask: u64,
+}
+
 /// The first `len` places.
 #[inline]
 pub(crate) const fn prefix(len: usize) -> u64 {
@@ -210,13 +223,12 @@ impl<'a> Holders<'a> {
     /// The holders whose words stand outside the dense table. Beside a writer, a slot may come twice.
     #[inline]
     pub(crate) fn for_each_word(&self, mut visit: impl FnMut(Held)) {
-        for words in [self.inline, self.list] {
-            for word in words {
-                let pair = word.load(Ordering::Relaxed);
-                for held in [Held(pair as u32), Held((pair >> 32) as u32)] {
-                    if held.0 != 0 && !self.is_dense(held.slot()) {
-                        visit(held);
-                    }
+        let span = self.span() as u32;
+        for word in self.inline.iter().chain(self.list) {
+            let pair = word.load(Ordering::Relaxed);
+            for half in [pair as u32, (pair >> 32) as u32] {
+                if half != 0 && half >> 8 >= span {
+                    visit(Held(half));
                 }
             }
         }
@@ -279,10 +291,31 @@ impl<'a> Holders<'a> {
 
     #[inline]
     fn seat(&self, slot: Slot) -> Option<Seat<'a>> {
+        self.seat_or_free(slot).0
+    }
+
+    /// The slot's seat or, if it has none, perhaps one that is empty.
+    #[inline]
+    fn seat_or_free(&self, slot: Slot) -> (Option<Seat<'a>>, Option<Seat<'a>>) {
         if self.is_dense(slot) {
-            return Some(Seat::byte(self.dense, slot));
+            return (Some(Seat::byte(self.dense, slot)), None);
         }
-        self.half(|held| held.0 != 0 && held.slot() == slot)
+        let mut free = None;
+        for words in [self.inline, self.list] {
+            for word in words {
+                let pair = word.load(Ordering::Relaxed);
+                if Held(pair as u32).0 >> 8 == slot.0 && Held(pair as u32).0 != 0 {
+                    return (Some(Seat::Half(word, 0)), None);
+                }
+                if (pair >> 40) as u32 == slot.0 && pair >> 32 != 0 {
+                    return (Some(Seat::Half(word, 32)), None);
+                }
+                if free.is_none() && (pair as u32 == 0 || pair >> 32 == 0) {
+                    free = Some(Seat::Half(word, if pair as u32 == 0 { 0 } else { 32 }));
+                }
+            }
+        }
+        (None, free)
     }
 
     fn half(&self, wanted: impl Fn(Held) -> bool) -> Option<Seat<'a>> {
@@ -339,24 +372,41 @@ impl<'a> Locked<'a> {
     /// The places that `slot` holds.
     #[inline]
     pub(crate) fn mask(&self, slot: Slot) -> u64 {
+        self.entry(slot).mask
+    }
+
+    /// What `slot` holds, and where that is written.
+    #[inline]
+    pub(crate) fn entry(&self, slot: Slot) -> Entry<'a> {
         let holders = self.holders();
-        holders.find(slot).map_or(0, |held| holders.mask(held))
+        let (seat, free) = holders.seat_or_free(slot);
+        let mask = seat.map_or(0, |seat| holders.mask(seat.load()));
+        Entry { slot, generation: self.generation(), seat, free, mask }
     }
 
     /// Makes `slot` hold `mask` and nothing else.
     pub(crate) fn set_mask(&mut self, slot: Slot, mask: u64) {
+        let entry = self.entry(slot);
+        self.put(entry, mask);
+    }
+
+    /// Makes the slot that was found hold `mask` and nothing else.
+    #[inline]
+    pub(crate) fn put(&mut self, mut entry: Entry<'a>, mask: u64) {
+        let slot = entry.slot;
         let held = Held::of(slot, mask);
         if held.is_masked() {
             self.set_holes(slot, mask);
         }
-        let seat = self.holders().seat(slot);
-        let before = seat.map_or(0, |seat| seat.load().byte());
-        match seat {
+        if entry.generation != self.generation() {
+            entry = self.entry(slot);
+        }
+        match entry.seat.or(if mask == 0 { None } else { entry.free }) {
             Some(seat) => seat.store(held),
             None if mask == 0 => return,
             None => self.free_seat(slot).store(held),
         }
-        if (before == 0) != (mask == 0) {
+        if (entry.mask == 0) != (mask == 0) {
             self.count_holder(mask != 0);
         }
     }

@@ -223,7 +223,7 @@ impl Segments {
     pub(crate) fn prefetch_record(&self, id: SegmentId) {
         if let Some(window) = self.window(id) {
             let address = self.slabs.address(window.seen.block());
-            for line in 0..=PLACES / LINE_WORDS {
+            for line in 0..1 + PLACES / LINE_WORDS {
                 super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
             }
         }
