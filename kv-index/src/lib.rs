@@ -58,6 +58,7 @@ mod raw;
 pub mod reference;
 pub mod reuse;
 mod sharded;
+pub mod snapshot;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;

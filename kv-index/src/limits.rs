@@ -52,3 +52,14 @@ pub const LANE_LOOK_AROUND_TURNS: usize = 64;
 
 /// Places of a queue that stay allocated while it is empty. A burst's memory is given back, a few steps' is not.
 pub const LANE_QUEUE_KEPT: usize = 64;
+
+/// Bytes of one frame of a snapshot: all that a reader keeps of a stream before it has been checked. Large enough that frames
+/// cost nothing, small enough to lie in the cache while they are checked, decoded and applied.
+pub const SNAPSHOT_FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that a snapshot keeps for its caller with each worker. A URL, a rank and a cursor are a few hundred; half a frame is
+/// room, and leaves room for the record around them.
+pub const SNAPSHOT_WORKER_BYTES_MAX: usize = SNAPSHOT_FRAME_BYTES_MAX / 2;
+
+/// Stretches of one snapshot. Four times as many as an index has segments: those that change while it is written come again.
+pub const SNAPSHOT_STRETCHES_MAX: u32 = 1 << 28;

@@ -119,9 +119,19 @@ impl<I: Index> Driver<I> {
         Self { index, seats: Vec::new() }
     }
 
+    /// A driver of an `index` that has workers already, one in each seat.
+    pub fn with_workers(index: I, workers: impl IntoIterator<Item = I::Worker>) -> Self {
+        Self { index, seats: workers.into_iter().map(Some).collect() }
+    }
+
     /// The index, for lookups.
     pub fn index(&self) -> &I {
         &self.index
+    }
+
+    /// The workers that are seated, in the order of their seats.
+    pub fn workers(&self) -> impl Iterator<Item = &I::Worker> {
+        self.seats.iter().flatten()
     }
 
     /// Applies one operation.

@@ -6,6 +6,7 @@ mod hold;
 mod lookup;
 mod naming;
 mod own;
+mod portable;
 mod privacy;
 mod private;
 mod release;

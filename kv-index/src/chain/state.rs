@@ -53,7 +53,7 @@ impl State {
         Slot::new(self.id, view.0)
     }
 
-    fn slots(&self) -> impl Iterator<Item = (u32, Slot)> + use<> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, Slot)> + use<> {
         let id = self.id;
         (0..self.views()).map(move |view| (1 << view, Slot::new(id, view)))
     }
