@@ -7,6 +7,7 @@ mod exact;
 mod history;
 mod plan;
 mod rule_13;
+mod steady;
 
 use kv_index::{ChainIndex, ChainOptions};
 

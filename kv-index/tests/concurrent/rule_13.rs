@@ -10,6 +10,9 @@ use crate::history::{Answer, Clock, History, Interval, Seen};
 use crate::plan::{Plan, Seats, with_replacements};
 use crate::{READERS, chain, seeds};
 
+/// Stamps that pass during a lookup only if its thread has to wait for its turn.
+const INTERRUPTED: u64 = 64;
+
 /// Lookups that a reader keeps for the check, at most: all of them, or every second, fourth and so on.
 const KEPT: usize = 1_500;
 
@@ -96,7 +99,8 @@ fn look_up(index: &impl Index, plan: &Plan, clock: &Clock, done: &AtomicBool, re
         }
         let request = (nth * 7 + reader * 31) % plan.requests.len();
         let (when, answer) = ask(index, &plan.requests[request], clock, nth, &mut matches, &mut runs);
-        if nth.is_multiple_of(every) {
+        // Of those that were interrupted, as many as there are: writers did much in the middle of them.
+        if nth.is_multiple_of(every) || when.to - when.from > INTERRUPTED {
             kept.push((request, Seen { when, answer }));
         }
         // Half as many of twice as long a time.
