@@ -35,7 +35,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 struct Siblings(Box<[Mutex<HashMap<Place, u32>>]>);
 
-const SIBLING_SHARDS: usize = 16;
+const SIBLING_SHARDS: usize = if cfg!(any(kv_loom, kv_shuttle)) { 1 } else { 16 };
 
 impl Core {
     pub(crate) fn new(seed: [u64; 2], budget: Option<usize>) -> Self {

@@ -4,6 +4,8 @@ mod compact;
 mod core;
 mod hold;
 mod lookup;
+#[cfg(all(test, kv_loom))]
+mod loom;
 mod naming;
 mod own;
 mod portable;
@@ -18,8 +20,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 
-use parking_lot::RwLock;
-
 use self::core::Core;
 use self::state::{State, Writer};
 pub(crate) use lookup::Scratch;
@@ -29,7 +29,7 @@ use crate::raw::holders::Slot;
 use crate::raw::place::Place;
 use crate::raw::segments::SEGMENTS_MAX;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, RwLock};
 use crate::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Matches, Removed, Runs, StoreError, Stored, View, ViewsExhausted,
     Worker, WorkerId, WorkersExhausted,

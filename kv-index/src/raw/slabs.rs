@@ -29,7 +29,7 @@ const LINES_MAX: usize = 1 << 30;
 #[cfg(not(any(kv_loom, kv_shuttle)))]
 const SLAB_LINES: usize = 256;
 #[cfg(any(kv_loom, kv_shuttle))]
-const SLAB_LINES: usize = 16;
+const SLAB_LINES: usize = 8;
 
 /// Blocks of up to so many lines have a class for each size: the largest record with all its inline holders.
 #[cfg(not(any(kv_loom, kv_shuttle)))]
