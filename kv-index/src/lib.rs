@@ -47,6 +47,7 @@
 //! machine's layout from the library hwloc, which must be there to build; without it, Linux's `/sys` is read.
 #![deny(unsafe_code)]
 
+#[expect(clippy::cast_possible_truncation, reason = "places, slots and offsets are packed into words by shifts")]
 mod chain;
 pub mod error;
 pub mod hash;
@@ -54,6 +55,7 @@ pub mod index;
 pub mod lanes;
 pub mod limits;
 mod matches;
+#[expect(clippy::cast_possible_truncation, reason = "fields are packed into words by shifts")]
 mod raw;
 pub mod reference;
 pub mod reuse;

@@ -71,6 +71,7 @@ pub enum Op {
 
 /// What an [`Op`] answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, in tests")]
 pub enum Answer {
     /// Nothing to compare: the seat was empty, or the call answers nothing.
     None,

@@ -272,6 +272,7 @@ impl Worker for ChainWorker {
     }
 
     fn clear(&mut self) {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method's lifetime is not general enough")]
         self.write(|writer| writer.clear());
     }
 }
@@ -332,15 +333,14 @@ impl Writer<'_> {
         let record = segment.record();
         let meta = record.meta();
         let names = record.names(meta, meta.len);
-        for at in 0..meta.len {
-            let place = Place::new(segment.id, at);
+        for place in (0..meta.len).map(|at| Place::new(segment.id, at)) {
             let covering = self.covering_locked(segment, place);
             if covering == 0 {
                 continue;
             }
             let (default_views, others) = self.state.naming.at(place, covering);
             if default_views != 0 {
-                push_holdings(segment, place, names[at].load(Ordering::Relaxed), default_views, all);
+                push_holdings(segment, place, names[place.offset()].load(Ordering::Relaxed), default_views, all);
             }
             for &(name, views) in others {
                 push_holdings(segment, place, name, views, all);

@@ -272,14 +272,14 @@ impl<'a> Store<'_, 'a> {
         let names = record.names(record.meta(), offset + count.min(claimed)).get(offset..).unwrap_or_default();
         let blocks = &self.blocks[self.out.len()..];
         let agrees = |(word, block): &(&AtomicU64, &Block)| block.name == Some(BlockName(word.load(Ordering::Relaxed)));
-        let mut agreed = names.iter().zip(blocks).take_while(agrees).count();
+        let mut count = names.iter().zip(blocks).take_while(agrees).count();
         if !self.writer.state.naming.own.is_empty() {
-            agreed = self.plain_prefix(segment, offset, agreed);
+            count = self.plain_prefix(segment, offset, count);
         }
-        if agreed > 0 {
-            self.take_agreed(segment, offset, agreed, mask);
+        if count > 0 {
+            self.take_agreed(segment, offset, count, mask);
         }
-        agreed
+        count
     }
 
     /// How many of the next `count` blocks, which have names, are nothing special to the worker at the places from `offset`.

@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn cutoffs_that_reach_are_found_with_and_without_masks() {
         for words in [1, 2, 7, 8] {
-            let bytes: Vec<u8> = (0..words * 8).map(|nth| (nth * 37 % 65) as u8 | (nth as u8 % 2) << 7).collect();
+            let bytes: Vec<u8> = (0..words * 8u8).map(|nth| (nth.wrapping_mul(37) % 65) | (nth % 2) << 7).collect();
             let cutoffs: Vec<AtomicU64> =
                 bytes.chunks(8).map(|chunk| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap()))).collect();
             for least in 1..=64 {

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-use super::record::{HOLDER_LINES_MAX, Meta, PLACES, Record, copy_words};
+use super::record::{HOLDER_LINES_MAX, Meta, Record, copy_words};
 use super::segments::{Locked, Segments};
 use super::slabs::{LINE_WORDS, Line};
 
@@ -380,7 +380,7 @@ impl<'a> Holders<'a> {
 impl<'a> Seat<'a> {
     #[inline]
     fn byte(dense: &'a [AtomicU64], slot: Slot) -> Self {
-        Self::Byte(&dense[slot.0 as usize / 8], slot.0 << 8 | slot.0 % 8 * 8)
+        Self::Byte(&dense[slot.0 as usize / 8], slot.0 << 8 | ((slot.0 % 8) * 8))
     }
 
     #[inline]
@@ -744,6 +744,7 @@ fn insert_key(holes: &[AtomicU64], slot: Slot) -> usize {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::record::PLACES;
     use super::*;
 
     fn masks(segment: &Locked<'_>) -> BTreeMap<u32, u64> {

@@ -199,7 +199,7 @@ impl Names {
             self.begin(&mut the_move, array, lines + (lines / 2).max(1));
         }
         if !self.transfer(crowded, the_move.to) {
-            self.turn_back(&mut the_move);
+            Self::turn_back(&mut the_move);
         }
     }
 
@@ -244,7 +244,7 @@ impl Names {
             if self.transfer(the_move.next, the_move.to) {
                 the_move.next += 1;
             } else {
-                self.turn_back(the_move);
+                Self::turn_back(the_move);
             }
             return true;
         }
@@ -255,7 +255,7 @@ impl Names {
     }
 
     /// A shard has grown too large for where it should go: all that have moved go back.
-    fn turn_back(&self, the_move: &mut Move) {
+    fn turn_back(the_move: &mut Move) {
         *the_move = Move { to: 1 - the_move.to, next: 0 };
     }
 
@@ -283,6 +283,7 @@ impl Array {
     /// The caller holds the shard's lock.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "what the shard's lock guards")]
+    #[expect(clippy::cast_ptr_alignment, reason = "memory begins at a page, and lines at multiples of eight words")]
     unsafe fn lines_of(&self, shard: usize) -> &mut [Line] {
         let lines = self.lines.load(Ordering::Relaxed);
         if lines == 0 {
