@@ -39,7 +39,7 @@ impl Contender for Crtc {
         Self { pool: ThreadPoolIndexer::new(ConcurrentRadixTreeCompressed::new(), 1, BLOCK_TOKENS) }
     }
 
-    fn prepare(&self, batch: &Batch) -> Vec<RouterEvent> {
+    fn prepare(&mut self, batch: &Batch) -> Vec<RouterEvent> {
         router_events(batch)
     }
 

@@ -10,7 +10,7 @@ mod positional;
 mod smg;
 
 pub use crtc::Crtc;
-pub use ours::{Chain, Reference};
+pub use ours::{Chain, Entrant, OurIndex, Reference};
 pub use positional::Positional;
 pub use smg::Smg;
 
@@ -24,6 +24,8 @@ pub trait Contender: Sized {
     const NAME: &'static str;
     /// The most workers it takes.
     const WORKERS_MAX: u32 = u32::MAX;
+    /// The most blocks under one place that it bears.
+    const SIBLINGS_MAX: u64 = u64::MAX;
 
     /// Events in its own form.
     type Prepared;
@@ -34,7 +36,7 @@ pub trait Contender: Sized {
     fn with_workers(workers: u32) -> Self;
 
     /// Puts events into the contender's form.
-    fn prepare(&self, batch: &Batch) -> Self::Prepared;
+    fn prepare(&mut self, batch: &Batch) -> Self::Prepared;
 
     /// Applies events and waits until lookups see them all. The CPU time it took, in ns, on whatever thread.
     fn apply(&mut self, prepared: &mut Self::Prepared) -> u64;
@@ -42,8 +44,13 @@ pub trait Contender: Sized {
     /// A reader of this index.
     fn reader(&self) -> Self::Reader;
 
-    /// Bytes it holds outside of the global allocator.
-    fn extra_bytes(&self) -> usize {
+    /// Why its answers called `answers` may differ from ours; otherwise a difference ends the run.
+    fn excuse(_answers: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Bytes it holds outside of the global allocator; negative for what its adapter keeps inside.
+    fn extra_bytes(&self) -> i64 {
         0
     }
 }
@@ -64,6 +71,13 @@ pub trait Reader: Clone + Send {
 
     /// Looks up and reads every (worker, depth) into `rows`, in any order.
     fn rows(&mut self, request: &Self::Request, rows: &mut Vec<(u32, u32)>);
+
+    /// Every (worker, depth), in any order.
+    fn answer(&mut self, request: &Self::Request) -> Vec<(u32, u32)> {
+        let mut rows = Vec::new();
+        self.rows(request, &mut rows);
+        rows
+    }
 
     /// Lookups that had to start again because of a writer, where the contender counts them.
     fn retries(&self) -> Option<u64> {

@@ -33,8 +33,10 @@ pub struct Ours<I: Entrant> {
 
 /// The model that all are measured by; slow.
 pub type Reference = Ours<ReferenceIndex>;
-/// The chain index.
-pub type Chain = Reference;
+/// The index that the contest is about.
+pub type OurIndex = ReferenceIndex;
+/// The same, as a contender.
+pub type Chain = Ours<OurIndex>;
 
 /// Events in our form, in flat arrays.
 pub struct Prepared {
@@ -62,7 +64,7 @@ impl<I: Entrant> Contender for Ours<I> {
         Self { index, workers, stored: Vec::new(), removed: Vec::new() }
     }
 
-    fn prepare(&self, batch: &Batch) -> Prepared {
+    fn prepare(&mut self, batch: &Batch) -> Prepared {
         let block = |block: &crate::workload::Block| Block::named(BlockName(block.name), ContentHash(block.content));
         Prepared {
             events: batch.events.clone(),
@@ -83,8 +85,8 @@ impl<I: Entrant> Contender for Ours<I> {
         OurReader { index: Arc::clone(&self.index), matches: Matches::new() }
     }
 
-    fn extra_bytes(&self) -> usize {
-        self.index.mapped_bytes()
+    fn extra_bytes(&self) -> i64 {
+        self.index.mapped_bytes() as i64
     }
 }
 

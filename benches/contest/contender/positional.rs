@@ -1,7 +1,9 @@
 //! dynamo's positional indexer: hash maps by position.
 //!
-//! Its documentation promises exact scores only while what a worker holds is contiguous from position 0, so its answers
-//! after holes are counted, not required. Writes are plain calls with the lane's map; no thread is needed.
+//! It knows a block by dynamo's own chain hash, which lookups compute from the request, and scores nothing under any other
+//! name; so this adapter says that chain hash wherever an event says a name, and keeps a map of them that neither the
+//! clock nor the bytes see. Its documentation promises exact scores only while what a worker holds is contiguous from
+//! position 0, so its answers after holes are counted, not required. Writes are plain calls; no thread is needed.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,17 +12,26 @@ use dynamo_kv_router::indexer::SyncIndexer;
 use dynamo_kv_router::indexer::positional::{LevelIndex, PositionalIndexer};
 use dynamo_kv_router::protocols::{
     ExternalSequenceBlockHash, KvCacheEvent, KvCacheEventData, KvCacheRemoveData, KvCacheStoreData, KvCacheStoredBlockData,
-    LocalBlockHash, RouterEvent, WorkerWithDpRank,
+    LocalBlockHash, RouterEvent, WorkerWithDpRank, compute_next_seq_hash,
 };
 use rustc_hash::FxHashMap;
 
 use super::{Contender, Deepest, Reader};
+use crate::measure::alloc::live_bytes;
 use crate::measure::clock::thread_ns;
 use crate::workload::{Batch, Block, Event};
 
 pub struct Positional {
     index: Arc<PositionalIndexer>,
     lane: FxHashMap<WorkerWithDpRank, LevelIndex>,
+    chains: Chains,
+}
+
+/// The chain hash of each held block, by worker and name.
+#[derive(Default)]
+struct Chains {
+    of: FxHashMap<(u32, u64), u64>,
+    bytes: i64,
 }
 
 #[derive(Clone)]
@@ -38,11 +49,11 @@ impl Contender for Positional {
     type Reader = PositionalReader;
 
     fn with_workers(_workers: u32) -> Self {
-        Self { index: Arc::new(PositionalIndexer::new(JUMP)), lane: FxHashMap::default() }
+        Self { index: Arc::new(PositionalIndexer::new(JUMP)), lane: FxHashMap::default(), chains: Chains::default() }
     }
 
-    fn prepare(&self, batch: &Batch) -> Vec<RouterEvent> {
-        router_events(batch)
+    fn prepare(&mut self, batch: &Batch) -> Vec<RouterEvent> {
+        router_events(&self.chains.rename(batch))
     }
 
     fn apply(&mut self, prepared: &mut Vec<RouterEvent>) -> u64 {
@@ -55,6 +66,48 @@ impl Contender for Positional {
 
     fn reader(&self) -> PositionalReader {
         PositionalReader { index: Arc::clone(&self.index) }
+    }
+
+    fn excuse(answers: &str) -> Option<&'static str> {
+        (answers == "scattered").then_some("documented: exact only while holdings are contiguous from position 0")
+    }
+
+    fn extra_bytes(&self) -> i64 {
+        -self.chains.bytes
+    }
+}
+
+impl Chains {
+    /// The batch with chain hashes in place of names.
+    fn rename(&mut self, batch: &Batch) -> Batch {
+        let mut renamed = batch.clone();
+        let before = live_bytes();
+        for event in &mut renamed.events {
+            match event {
+                Event::Store { worker, parent, start, end } => {
+                    let above = parent.map(|name| self.of[&(*worker, name)]);
+                    *parent = above;
+                    self.store(*worker, above, &mut renamed.blocks[*start as usize..*end as usize]);
+                }
+                Event::Remove { worker, start, end } => {
+                    let names = &mut renamed.names[*start as usize..*end as usize];
+                    names.iter_mut().for_each(|name| *name = self.of.remove(&(*worker, *name)).unwrap_or(*name));
+                }
+                Event::Clear { worker } => self.of.retain(|key, _| key.0 != *worker),
+            }
+        }
+        self.bytes += live_bytes() - before;
+        renamed
+    }
+
+    /// "The first block's sequence hash equals its block hash", the others' chain on.
+    fn store(&mut self, worker: u32, mut above: Option<u64>, blocks: &mut [Block]) {
+        for block in blocks {
+            let chain = above.map_or(block.content, |above| compute_next_seq_hash(above, LocalBlockHash(block.content)));
+            self.of.insert((worker, block.name), chain);
+            block.name = chain;
+            above = Some(chain);
+        }
     }
 }
 

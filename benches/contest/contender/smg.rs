@@ -33,6 +33,8 @@ impl Contender for Smg {
     const NAME: &'static str = "smg";
     /// "At most 1024", its documentation says.
     const WORKERS_MAX: u32 = 1_024;
+    /// Beyond 2^18 children of one place a store panics, and every later lookup hangs.
+    const SIBLINGS_MAX: u64 = 200_000;
 
     type Prepared = Prepared;
     type Reader = SmgReader;
@@ -48,7 +50,7 @@ impl Contender for Smg {
         Self { index: Arc::new(index), maps }
     }
 
-    fn prepare(&self, batch: &Batch) -> Prepared {
+    fn prepare(&mut self, batch: &Batch) -> Prepared {
         let block = |block: &Block| StoredBlock { seq_hash: SequenceHash(block.name), content_hash: ContentHash(block.content) };
         Prepared {
             events: batch.events.clone(),

@@ -37,6 +37,11 @@ impl Latencies {
         self.ns.push(ns);
     }
 
+    /// Takes another's times in.
+    pub fn extend(&mut self, other: Self) {
+        self.ns.extend(other.ns);
+    }
+
     pub fn len(&self) -> usize {
         self.ns.len()
     }

@@ -10,7 +10,7 @@ pub struct Answers {
 }
 
 /// How a contender's answers differ from ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {
     pub lookups: usize,
     /// Lookups whose answers differ.

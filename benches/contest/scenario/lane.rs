@@ -38,6 +38,11 @@ pub struct Held {
 }
 
 impl Lap {
+    pub fn add(&mut self, other: Self) {
+        self.ns += other.ns;
+        self.blocks += other.blocks;
+    }
+
     pub fn ns_per_block(self) -> f64 {
         self.ns as f64 / self.blocks as f64
     }
@@ -53,7 +58,7 @@ impl<C: Contender> Lane<C> {
     /// Adds events; they are applied when enough have come together.
     pub fn feed(&mut self, add: impl FnOnce(&mut Batch)) {
         add(&mut self.batch);
-        if self.batch.len() >= BATCH_BLOCKS || self.batch.events.len() >= BATCH_EVENTS {
+        if is_full(&self.batch) {
             self.flush();
         }
     }
@@ -68,6 +73,29 @@ impl<C: Contender> Lane<C> {
         }
     }
 
+    /// Puts events into the contender's form, batch by batch, without applying them.
+    pub fn prepare_all(&mut self, events: impl IntoIterator<Item = impl FnOnce(&mut Batch)>) -> Vec<(C::Prepared, usize)> {
+        let (mut batch, mut all) = (Batch::default(), Vec::new());
+        let mut finish = |batch: &mut Batch| {
+            all.push((self.contender.prepare(batch), batch.len()));
+            batch.reset();
+        };
+        for add in events {
+            add(&mut batch);
+            if is_full(&batch) {
+                finish(&mut batch);
+            }
+        }
+        finish(&mut batch);
+        all
+    }
+
+    /// Applies events that were prepared before.
+    pub fn apply(&mut self, (prepared, blocks): &mut (C::Prepared, usize)) {
+        self.lap.ns += self.contender.apply(prepared);
+        self.lap.blocks += *blocks;
+    }
+
     /// Applies what has been added, and says what was applied since the last lap.
     pub fn lap(&mut self) -> Lap {
         self.flush();
@@ -79,7 +107,7 @@ impl<C: Contender> Lane<C> {
         self.flush();
         self.batch = Batch::default();
         Held {
-            bytes: live_bytes() - self.empty.bytes + self.contender.extra_bytes() as i64,
+            bytes: live_bytes() - self.empty.bytes + self.contender.extra_bytes(),
             resident_bytes: resident_bytes() as i64 - self.empty.resident_bytes,
         }
     }
@@ -87,4 +115,8 @@ impl<C: Contender> Lane<C> {
     pub fn reader(&self) -> C::Reader {
         self.contender.reader()
     }
+}
+
+fn is_full(batch: &Batch) -> bool {
+    batch.len() >= BATCH_BLOCKS || batch.events.len() >= BATCH_EVENTS
 }

@@ -15,12 +15,25 @@ pub struct Settings {
     pub shape: Shape,
     pub names: Names,
     pub seed: u64,
+    /// How much of everything, against the text's sizes.
+    pub scale: f64,
     /// Lookups of one kind.
     pub lookups: usize,
     pub turns: u32,
     /// Where answers go; a run that writes answers measures nothing.
     pub answers: Option<PathBuf>,
 }
+
+impl Default for Settings {
+    /// The text's sizes.
+    fn default() -> Self {
+        let (shape, names) = (Shape::SHARED, Names::Agree);
+        Self { shape, names, seed: SEED, scale: 1.0, lookups: 20_000, turns: 20, answers: None }
+    }
+}
+
+/// The text gives no seed. With this one our draws come within 0.05 % of its counts of blocks and memberships, on every shape.
+pub const SEED: u64 = 811;
 
 /// One figure of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,13 +73,16 @@ impl Trial {
 
     /// Writes a checking run's answers to `requests` under `name`.
     pub fn answer<C: Contender>(&self, name: &str, reader: &mut C::Reader, requests: &[<C::Reader as Reader>::Request]) {
+        if self.checks() {
+            self.write_answers(name, requests.iter().map(|request| reader.answer(request)));
+        }
+    }
+
+    /// Writes a checking run's answers, each the rows of one lookup, under `name`.
+    pub fn write_answers(&self, name: &str, rows: impl IntoIterator<Item = Vec<(u32, u32)>>) {
         let Some(folder) = &self.settings.answers else { return };
         let mut answers = Answers::default();
-        for request in requests {
-            let mut rows = Vec::new();
-            reader.rows(request, &mut rows);
-            answers.push(rows);
-        }
+        rows.into_iter().for_each(|rows| answers.push(rows));
         answers.write(&folder.join(format!("{name}.answers")));
     }
 }

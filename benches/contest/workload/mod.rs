@@ -1,8 +1,12 @@
 //! What the contenders are fed: events in batches, and requests. Nothing here depends on a contender or is ever timed.
 
+pub mod decode;
+pub mod ladder;
+pub mod mooncake;
 pub mod names;
 pub mod prompts;
 pub mod requests;
+pub mod siblings;
 
 /// One block: what every worker would call it if names agreed, and its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

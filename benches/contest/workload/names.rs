@@ -3,7 +3,7 @@
 use crate::random::scatter;
 
 /// Whether workers agree on the names of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Names {
     /// One chain hash for all: `SGLang` always, vLLM with one seed.

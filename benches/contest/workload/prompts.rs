@@ -235,6 +235,11 @@ impl Prompts {
         held
     }
 
+    /// What the pair's worker calls the prompt's last block.
+    pub fn last_name(&self, pair: &Pair) -> u64 {
+        self.named(self.suffix(pair).end - 1, 0, pair.worker).name
+    }
+
     fn head(&self, pair: &Pair) -> Range<u32> {
         self.prompts[pair.prompt as usize].head.map_or(0..0, |head| self.heads[head as usize].clone())
     }
