@@ -91,6 +91,11 @@ impl<I: Entrant> Contender for Ours<I> {
 }
 
 impl<I: Entrant> Ours<I> {
+    /// The index itself.
+    pub fn index(&self) -> &I {
+        &self.index
+    }
+
     fn apply_one(&mut self, event: &Event, prepared: &Prepared) {
         match *event {
             Event::Store { worker, parent, start, end } => {

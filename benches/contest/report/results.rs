@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::bars::{self, Bar};
+use super::bars::{self, Bar, Instructions};
 use super::{Machine, Table};
 use crate::runner::{Entry, Part};
 use crate::scenario::{Difference, Measure};
@@ -52,6 +52,7 @@ pub struct Results {
     pub skips: Vec<Skip>,
     pub checks: Vec<Check>,
     pub runs: Vec<Run>,
+    pub instructions: Vec<Instructions>,
 }
 
 /// What is written.
@@ -65,13 +66,17 @@ struct Written<'a> {
     rows: &'a [super::Row],
     checks: &'a [Check],
     skips: &'a [Skip],
+    instructions: &'a [Instructions],
     runs: &'a [Run],
 }
 
 impl Results {
-    pub fn new(rounds: u32, scale: f64, seed: u64) -> Self {
-        let machine = Machine::here();
-        Self { machine, rounds, scale, seed, skips: Vec::new(), checks: Vec::new(), runs: Vec::new() }
+    /// Nothing yet, but what `instructions.sh` left in `folder`.
+    pub fn new(rounds: u32, scale: f64, seed: u64, folder: &Path) -> Self {
+        let counted = fs::read_to_string(folder.join("instructions.json")).unwrap_or_else(|_| "[]".into());
+        let instructions = serde_json::from_str(&counted).unwrap_or_else(|error| panic!("instructions.json: {error}"));
+        let (skips, checks, runs) = Default::default();
+        Self { machine: Machine::here(), rounds, scale, seed, skips, checks, runs, instructions }
     }
 
     /// Prints what was compared, the tables and the bars.
@@ -90,16 +95,16 @@ impl Results {
         }
         let table = Table::of(&self.runs);
         table.print();
-        bars::print(&bars::of(&table));
+        bars::print(&bars::of(&table, &self.instructions));
     }
 
     /// Writes everything as JSON into `folder`, and, to keep it, into benches/records.
     pub fn write(&self, folder: &Path, record: bool) {
         let table = Table::of(&self.runs);
-        let Self { machine, rounds, scale, seed, skips, checks, runs } = self;
+        let Self { machine, rounds, scale, seed, skips, checks, runs, instructions } = self;
         let (rounds, scale, seed) = (*rounds, *scale, *seed);
-        let bars = bars::of(&table);
-        let written = Written { machine, rounds, scale, seed, bars: &bars, rows: &table.rows, checks, skips, runs };
+        let bars = bars::of(&table, instructions);
+        let written = Written { machine, rounds, scale, seed, bars: &bars, rows: &table.rows, checks, skips, instructions, runs };
         let text = serde_json::to_string_pretty(&written).expect("results are plain values") + "\n";
         save(&folder.join("results.json"), &text);
         if record {

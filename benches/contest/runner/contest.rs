@@ -30,6 +30,8 @@ pub fn main() -> ExitCode {
 struct Contest {
     options: Options,
     cases: Vec<Case>,
+    /// Where results go.
+    folder: PathBuf,
     results: Results,
     faults: Vec<String>,
 }
@@ -40,8 +42,9 @@ const REFERENCE_SCALE: f64 = 0.02;
 impl Contest {
     fn of(options: Options) -> Self {
         let cases = plan::cases(&options);
-        let results = Results::new(options.rounds(), options.scale(), options.seed);
-        Self { options, cases, results, faults: Vec::new() }
+        let folder = options.out.clone().unwrap_or_else(|| beside_program().join("contest"));
+        let results = Results::new(options.rounds(), options.scale(), options.seed, &folder);
+        Self { options, cases, folder, results, faults: Vec::new() }
     }
 
     fn run(mut self) -> ExitCode {
@@ -54,13 +57,9 @@ impl Contest {
             self.measure_all();
         }
         self.results.print();
-        self.results.write(&self.out(), self.options.record);
+        self.results.write(&self.folder, self.options.record);
         self.faults.iter().for_each(|fault| eprintln!("FAULT: {fault}"));
         if self.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-    }
-
-    fn out(&self) -> PathBuf {
-        self.options.out.clone().unwrap_or_else(|| beside_program().join("contest"))
     }
 
     /// Notes who does not take part in what, and why.

@@ -23,8 +23,11 @@ const READERS: usize = 2;
 const KEPT_UP: f64 = 1.1;
 /// The first rate tried, in block operations a second.
 const FIRST_RATE: f64 = 1e6;
-/// Where the search ends when a contender never falls behind.
+/// Where the search ends when a contender never falls behind, or always.
 const LAST_RATE: f64 = 1e10;
+const LOWEST_RATE: f64 = 1e3;
+/// The last rate that was kept up with and the first that was not lie so close together at the end.
+const BRACKET: f64 = 1.1;
 /// Requests whose events are prepared together.
 const TOGETHER: usize = 8;
 
@@ -47,35 +50,34 @@ pub fn open_loop<C: Contender>(trial: &mut Trial) {
         eprintln!("open loop: skipped, it needs {SPARE_CORES_MIN} spare cores and this machine has {cores} in all");
         return;
     }
-    if let Some(replay) = replay::load(trial) {
-        sustained::<C>(trial, &replay, LAST_RATE);
+    let Some(replay) = replay::load(trial) else { return };
+    let Some((rate, mut run)) = bracket(|rate| offer::<C>(&replay, rate)) else { return };
+    trial.report("sustained", "M operations/s", rate / 1e6, replay.steps.len());
+    for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
+        let value = run.lookups.percentile(percent);
+        trial.report(format!("lookup at the sustained rate {name}"), "ns", value, run.lookups.len());
     }
 }
 
-/// Brackets the sustained rate, at most `last_rate`.
-fn sustained<C: Contender>(trial: &mut Trial, replay: &Replay, last_rate: f64) {
+/// The highest rate found, from [`FIRST_RATE`] on, whose run kept up, with that run; nothing if none did.
+fn bracket(mut offer: impl FnMut(f64) -> Run) -> Option<(f64, Run)> {
     let (mut kept, mut lost): (Option<(f64, Run)>, Option<f64>) = (None, None);
     let mut rate = FIRST_RATE;
-    while rate <= last_rate && lost.is_none_or(|lost| kept.as_ref().is_none_or(|kept| lost / kept.0 > KEPT_UP)) {
-        let run = offer::<C>(replay, rate);
+    while (LOWEST_RATE..=LAST_RATE).contains(&rate) {
+        let run = offer(rate);
         if run.kept_up {
             kept = Some((rate, run))
         } else {
             lost = Some(rate)
         }
         rate = match (&kept, lost) {
+            (Some((kept, _)), Some(lost)) if lost / kept <= BRACKET => break,
             (Some((kept, _)), Some(lost)) => (kept * lost).sqrt(),
             (Some((kept, _)), None) => kept * 2.0,
-            (None, Some(lost)) if lost > 1e3 => lost / 2.0,
-            (None, _) => break,
+            (None, _) => rate / 2.0,
         };
     }
-    let Some((rate, mut run)) = kept else { return };
-    trial.report("sustained", "M operations/s", rate / 1e6, replay.steps.len());
-    for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
-        let value = run.lookups.percentile(percent);
-        trial.report(format!("lookup at the sustained rate {name}"), "ns", value, run.lookups.len());
-    }
+    kept
 }
 
 /// Offers the whole trace at `rate` block operations a second.
@@ -153,17 +155,29 @@ fn requests<R: Reader>(replay: &Replay) -> Vec<Vec<Due<R::Request>>> {
 mod tests {
     use super::*;
     use crate::contender::Smg;
-    use crate::scenario::Settings;
     use crate::workload::mooncake::Row;
 
     #[test]
-    fn a_slow_offer_is_kept_up_with_and_an_impossible_one_is_not() {
+    fn the_sustained_rate_is_bracketed_from_both_sides() {
+        for limit in [3e4, 1e6, 37e6, 2e9] {
+            let mut runs = 0;
+            let offer = |rate: f64| {
+                runs += 1;
+                Run { kept_up: rate <= limit, lookups: Latencies::default() }
+            };
+            let (rate, _) = bracket(offer).expect("a rate that is kept up with");
+            assert!(rate <= limit && rate * BRACKET >= limit, "{rate} of {limit}");
+            assert!(runs < 24, "{runs}");
+        }
+        assert!(bracket(|_| Run { kept_up: false, lookups: Latencies::default() }).is_none());
+    }
+
+    #[test]
+    fn every_request_is_looked_up_and_no_contender_keeps_up_with_everything() {
         let row = |id| Row { timestamp_ms: 0, input_tokens: 4_000, output_tokens: 100, hash_ids: (id..id + 8).collect() };
-        let replay = Replay::of(&(0..400).map(|id| row(id * 3)).collect::<Vec<_>>());
-        assert!(offer::<Smg>(&replay, 1e6).kept_up);
-        assert!(!offer::<Smg>(&replay, 1e13).kept_up);
-        let mut trial = Trial::new(Settings::default());
-        sustained::<Smg>(&mut trial, &replay, 8e6);
-        assert!(trial.measures[0].value >= 1.0, "{:?}", trial.measures);
+        let replay = Replay::of(&(0..40).map(|id| row(id * 3)).collect::<Vec<_>>());
+        let run = offer::<Smg>(&replay, 1e13);
+        assert!(!run.kept_up);
+        assert_eq!(run.lookups.len(), 40);
     }
 }

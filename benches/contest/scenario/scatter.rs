@@ -1,4 +1,4 @@
-//! A quarter of each worker's blocks goes, in random order: holes everywhere.
+//! A quarter of each worker's blocks goes, in random order: holes everywhere. At last everything is cleared.
 
 use super::fill::store_all;
 use super::lookups::{Depth, Requests};
@@ -11,7 +11,7 @@ use crate::workload::requests;
 /// Names of one removal event.
 const EVENT_NAMES: usize = 32;
 
-/// Store; lookups; scattered removal; the same lookups again.
+/// Store; lookups; scattered removal; the same lookups again; a clear of every worker.
 pub fn scatter<C: Contender>(trial: &mut Trial) {
     let prompts = trial.prompts();
     let requests = Requests::<C>::draw(trial, |seed| requests::draw(&prompts, 0, trial.settings.lookups, seed));
@@ -24,10 +24,13 @@ pub fn scatter<C: Contender>(trial: &mut Trial) {
     }
     let removed = lane.lap();
     trial.report("scattered", "ns/block", removed.ns_per_block(), removed.blocks);
-    let left = lane.held().bytes as f64 / (stored.blocks - removed.blocks) as f64;
-    trial.report("bytes after scatter", "B/membership", left, stored.blocks - removed.blocks);
+    let held = stored.blocks - removed.blocks;
+    trial.report("bytes after scatter", "B/membership", lane.held().bytes as f64 / held as f64, held);
     look_up(trial, "lookup after scatter", &mut lane, &requests);
     trial.answer::<C>("scattered", &mut lane.reader(), &requests.timed);
+    (0..prompts.shape.workers).for_each(|worker| lane.feed(|batch| batch.clear_worker(worker)));
+    trial.report("clear", "ns/block", lane.lap().ns as f64 / held as f64, held);
+    trial.answer::<C>("cleared", &mut lane.reader(), &requests.timed);
 }
 
 fn look_up<C: Contender>(trial: &mut Trial, op: &str, lane: &mut Lane<C>, requests: &Requests<C>) {

@@ -260,3 +260,6 @@ impl Prompts {
         Block { name: turned(name), content: turned(content) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,3 +20,29 @@ fn one(prompts: &Prompts, generation: u32, random: &mut SplitMix64) -> Vec<u64> 
     }
     path
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::names::Names;
+    use crate::workload::prompts::Shape;
+
+    #[test]
+    fn four_in_five_requests_go_on_after_a_prompt_and_the_rest_are_prefixes_or_unknown() {
+        let prompts = Prompts::draw(Shape::SHARED.scaled(0.2), Names::Agree, 7);
+        let paths: Vec<Vec<u64>> = (0..prompts.len()).map(|prompt| prompts.path(prompt, 0)).collect();
+        let requests = draw(&prompts, 0, 2_000, 3);
+        let known = |request: &[u64]| paths.iter().map(|path| common(path, request)).max().unwrap_or(0);
+        let unknown = requests.iter().filter(|request| known(request) == 0).count();
+        let prefixes = requests.iter().filter(|request| known(request) == request.len()).count();
+        assert!((150..250).contains(&unknown), "{unknown}");
+        // Every ninth of the prompts comes without anything new.
+        assert!((200 + 120..200 + 240).contains(&prefixes), "{prefixes}");
+        let news = requests.iter().map(|request| request.len() - known(request)).filter(|&new| new < 50);
+        assert_eq!(news.max(), Some(8));
+    }
+
+    fn common(left: &[u64], right: &[u64]) -> usize {
+        left.iter().zip(right).take_while(|(left, right)| left == right).count()
+    }
+}
