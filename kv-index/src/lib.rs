@@ -37,8 +37,13 @@
 //! [`Sharded`] keeps one complete index for each memory node of the machine, and a worker in one of them. [`lanes`] says how
 //! many threads should apply events, on which CPUs and to which shard: for this machine, or for one that you describe.
 //!
+//! # Across a restart
+//! [`snapshot`] writes what an index holds, worker by worker beside running streams, and loads it whole or not at all: into the
+//! same router's next life, or into its peer.
+//!
 //! # What it is not
-//! It has no runtime, no clock, and no I/O but for reading the machine's layout when asked to. It does not read engines'
+//! It has no runtime, no clock, and no I/O but for reading the machine's layout when asked to, and for snapshots through what the
+//! caller reads and writes with. It does not read engines'
 //! events (`kv-events` does) and does not choose a worker (`kv-routing` does). It never guesses: what a worker's stream did
 //! not say, the index does not know.
 //!

@@ -146,6 +146,10 @@ fn an_error_says_what_was_wrong_and_where() {
             "the held places in the record at byte 61 is 0x2, expected some of 0x1 and no other bits",
         ),
         (
+            Wire::new().worker(1, b"").record(&[&[2], &[0; 5], &[2], &1u64.to_le_bytes(), &[0; 24]]).held(0, 1, 3),
+            "the held places in the record at byte 69 is 0x3, expected some of 0x1 and no other bits",
+        ),
+        (
             Wire::new().worker(1, b"").stretch(0, 0, &[1]).held(0, 1, 0),
             "the held places in the record at byte 61 is 0x0, expected some of 0x1 and no other bits",
         ),
