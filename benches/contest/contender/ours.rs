@@ -56,6 +56,7 @@ pub struct Prepared {
 pub struct OurReader<I> {
     index: Arc<I>,
     matches: Matches,
+    retries: u64,
 }
 
 impl<I: Entrant> Contender for Ours<I> {
@@ -90,7 +91,7 @@ impl<I: Entrant> Contender for Ours<I> {
     }
 
     fn reader(&self) -> OurReader<I> {
-        OurReader { index: Arc::clone(&self.index), matches: Matches::new() }
+        OurReader { index: Arc::clone(&self.index), matches: Matches::new(), retries: 0 }
     }
 
     fn extra_bytes(&self) -> i64 {
@@ -129,24 +130,35 @@ impl<I: Entrant> Reader for OurReader<I> {
     }
 
     fn find(&mut self, request: &Vec<ContentHash>) {
-        self.index.find(request, &mut self.matches);
+        self.look_up(request);
         black_box(&self.matches);
     }
 
     fn deepest(&mut self, request: &Vec<ContentHash>) -> (u32, u32) {
-        self.index.find(request, &mut self.matches);
+        self.look_up(request);
         self.matches.levels().next().map_or((0, 0), |level| (level.depth, level.len() as u32))
     }
 
     fn rows(&mut self, request: &Vec<ContentHash>, rows: &mut Vec<(u32, u32)>) {
-        self.index.find(request, &mut self.matches);
+        self.look_up(request);
         rows.clear();
         rows.extend(self.matches.iter().map(|row| (row.worker.0, row.depth)));
+    }
+
+    fn retries(&self) -> Option<u64> {
+        Some(self.retries)
+    }
+}
+
+impl<I: Entrant> OurReader<I> {
+    fn look_up(&mut self, request: &[ContentHash]) {
+        self.index.find(request, &mut self.matches);
+        self.retries += u64::from(self.matches.retries());
     }
 }
 
 impl<I> Clone for OurReader<I> {
     fn clone(&self) -> Self {
-        Self { index: Arc::clone(&self.index), matches: Matches::new() }
+        Self { index: Arc::clone(&self.index), matches: Matches::new(), retries: 0 }
     }
 }

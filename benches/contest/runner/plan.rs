@@ -41,6 +41,7 @@ fn admitted(options: &Options, case: &Case, entry: Entry) -> Result<(), &'static
         Entry::Ours => Ok(()),
         _ if case.part == Part::Path => Err("the event path is this workspace's own"),
         Entry::Smg if workers > Smg::WORKERS_MAX => Err("it takes 1,024 workers at most"),
+        Entry::Positional if unnamed && case.part == Part::Turnover => Err("minutes a round, and no bar compares it"),
         Entry::Crtc | Entry::Positional if unnamed && case.names != Names::Agree => Err("no bar compares it by names"),
         _ => Ok(()),
     }

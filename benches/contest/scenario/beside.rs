@@ -42,7 +42,7 @@ pub fn beside<C: Contender>(trial: &mut Trial) {
         trial.report(format!("lookup beside a writer {name}"), "ns", value, times.len());
     }
     if let Some(retries) = retries {
-        trial.report("retries", "of a million lookups", retries as f64 * 1e6 / times.len() as f64, times.len());
+        trial.report("retries", "/M lookups", retries as f64 * 1e6 / times.len() as f64, times.len());
     }
 }
 
