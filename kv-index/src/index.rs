@@ -58,6 +58,39 @@ pub trait Index: Send + Sync {
     fn workers(&self) -> Vec<WorkerId>;
 }
 
+/// Whoever borrows an index can do all that it can.
+impl<I: Index> Index for &I {
+    type Worker = I::Worker;
+
+    fn add_worker(&self) -> Result<I::Worker, WorkersExhausted> {
+        (**self).add_worker()
+    }
+
+    fn find(&self, request: &[ContentHash], out: &mut Matches) {
+        (**self).find(request, out);
+    }
+
+    fn coverage(&self, worker: WorkerId, view: View, request: &[ContentHash], out: &mut Runs) {
+        (**self).coverage(worker, view, request, out);
+    }
+
+    fn depth(&self, worker: WorkerId, view: View, request: &[ContentHash]) -> u32 {
+        (**self).depth(worker, view, request)
+    }
+
+    fn digest(&self, worker: WorkerId, view: View) -> Digest {
+        (**self).digest(worker, view)
+    }
+
+    fn for_each_holding(&self, worker: WorkerId, visit: &mut dyn FnMut(Holding)) {
+        (**self).for_each_holding(worker, visit);
+    }
+
+    fn workers(&self) -> Vec<WorkerId> {
+        (**self).workers()
+    }
+}
+
 /// The only writer of one worker, by type: not `Clone`, and writing takes `&mut self`. Whoever applies a stream owns it.
 pub trait Worker: Send {
     /// The worker's id in lookups, until the handle is dropped.

@@ -30,6 +30,9 @@
 //! names that collide are ordinary input. [`ReferenceIndex`] is the rules written down as code; every other index is
 //! tested against it with the operations of `testing` (feature `testing`).
 //!
+//! # Threads
+//! None that the caller did not ask for. [`lanes`] applies many streams' events on a few threads, each stream's in order.
+//!
 //! # Several memory nodes
 //! [`Sharded`] keeps one complete index for each memory node of the machine, and a worker in one of them. [`lanes`] says how
 //! many threads should apply events, on which CPUs and to which shard: for this machine, or for one that you describe.
@@ -49,6 +52,7 @@
 //! machine's layout from the library hwloc, which must be there to build; without it, Linux's `/sys` is read.
 #![deny(unsafe_code)]
 
+#[expect(clippy::cast_possible_truncation, reason = "places, slots and offsets are packed into words by shifts")]
 mod chain;
 pub mod error;
 pub mod hash;
@@ -56,6 +60,7 @@ pub mod index;
 pub mod lanes;
 pub mod limits;
 mod matches;
+#[expect(clippy::cast_possible_truncation, reason = "fields are packed into words by shifts")]
 mod raw;
 pub mod reference;
 pub mod reuse;

@@ -23,7 +23,7 @@ pub(crate) use std::{
 
 #[cfg(not(any(kv_loom, kv_shuttle)))]
 mod locks {
-    pub(crate) use parking_lot::{Mutex, MutexGuard};
+    pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 
     /// A condition variable in the shape that all three sources share.
     #[derive(Debug, Default)]
@@ -41,10 +41,6 @@ mod locks {
 
         pub(crate) fn notify_one(&self) {
             self.0.notify_one();
-        }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
         }
     }
 }
@@ -76,6 +72,26 @@ mod locks {
         }
     }
 
+    /// A lock for many readers or one writer, without poison as well.
+    #[derive(Debug)]
+    pub(crate) struct RwLock<T>(sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn read(&self) -> sync::RwLockReadGuard<'_, T> {
+            self.0.read().expect("a model that panics has failed already")
+        }
+
+        pub(crate) fn write(&self) -> sync::RwLockWriteGuard<'_, T> {
+            self.0.write().expect("a model that panics has failed already")
+        }
+    }
+
+    impl<T: Default> Default for RwLock<T> {
+        fn default() -> Self {
+            Self(sync::RwLock::new(T::default()))
+        }
+    }
+
     #[derive(Debug)]
     pub(crate) struct Condvar(sync::Condvar);
 
@@ -91,11 +107,7 @@ mod locks {
         pub(crate) fn notify_one(&self) {
             self.0.notify_one();
         }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
-        }
     }
 }
 
-pub(crate) use locks::{Condvar, Mutex, MutexGuard};
+pub(crate) use locks::{Condvar, Mutex, MutexGuard, RwLock};

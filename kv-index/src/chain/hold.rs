@@ -35,13 +35,7 @@ impl Core {
 impl Writer<'_> {
     /// Holds `name` in `slot` at a place of a locked segment. What it was and, if the name stood at another place, which
     /// views have to let go of it there.
-    pub(crate) fn hold<'a>(
-        &mut self,
-        segment: &mut Locked<'a>,
-        at: usize,
-        name: u64,
-        slot: Slot,
-    ) -> (Stored, Option<(Place, u32)>) {
+    pub(crate) fn hold(&mut self, segment: &mut Locked<'_>, at: usize, name: u64, slot: Slot) -> (Stored, Option<(Place, u32)>) {
         let place = Place::new(segment.id, at);
         let view = 1 << slot.view();
         let covering = self.covering_locked(segment, place);
@@ -50,7 +44,7 @@ impl Writer<'_> {
         if here.is_some_and(|(_, views)| views & view != 0) {
             return (Stored::AlreadyHeld, None);
         }
-        let claimed = if here.is_some() { self.is_claimed(segment, at, name) } else { self.bring(segment, at, name) };
+        let claimed = if here.is_some() { Self::is_claimed(segment, at, name) } else { self.bring(segment, at, name) };
         let is_default = self.state.naming.is_default(place, name, claimed, covering, here.is_some());
         if here.is_none() {
             if self.state.naming.private || !is_default {
@@ -74,14 +68,14 @@ impl Writer<'_> {
         if self.state.naming.private {
             return false;
         }
-        if self.is_claimed(segment, at, name) {
+        if Self::is_claimed(segment, at, name) {
             return true;
         }
         self.core.release_idle_claim(segment, at);
         segment.record().claimed() >> at & 1 == 0 && self.core.claim(segment, at, name)
     }
 
-    fn is_claimed(&self, segment: &Locked<'_>, at: usize, name: u64) -> bool {
+    fn is_claimed(segment: &Locked<'_>, at: usize, name: u64) -> bool {
         let record = segment.record();
         let names = record.names(record.meta(), at + 1);
         record.claimed() >> at & 1 == 1 && names.last().is_some_and(|word| word.load(Ordering::Relaxed) == name)

@@ -6,7 +6,7 @@
 //! always gets on.
 
 use super::core::Core;
-use crate::raw::compare::common_prefix;
+use crate::raw::compare::{self, common_prefix};
 use crate::raw::holders::{Holders, Slot};
 use crate::raw::record::Link;
 use crate::raw::segments::{SegmentId, Window};
@@ -500,24 +500,13 @@ impl Scratch {
 /// For each 64 workers, the bits of those whose cutoff is at least `cutoff`, 1 to 64.
 #[inline]
 fn at_least(dense: &[AtomicU64], cutoff: usize) -> impl Iterator<Item = u64> {
-    let subtract = cutoff as u64 * 0x0101_0101_0101_0101;
-    dense.chunks(8).map(move |words| {
-        let bits = words.iter().map(|word| {
-            // Cutoffs fit in seven bits: the highest bit of each byte is left only if nothing was borrowed.
-            let high = ((word.load(Ordering::Relaxed) | HIGHEST) - subtract) & HIGHEST;
-            // Moves the eight highest bits together (one multiplication: bit 8i + 7 goes to 56 + i).
-            high.wrapping_mul(0x0002_0408_1020_4081) >> 56
-        });
-        (0..).zip(bits).fold(0, |all, (nth, bits)| all | bits << (nth * 8))
-    })
+    dense.chunks(8).map(move |words| compare::at_least(words, cutoff))
 }
 
 /// The slots, the cutoffs and the lowest bits of both halves of a pair of holders' words.
 const SLOTS: u64 = 0xffff_ff00_ffff_ff00;
 const CUTOFFS: u64 = 0x0000_007f_0000_007f;
 const EACH_HALF: u64 = 0x0000_0001_0000_0001;
-
-const HIGHEST: u64 = 0x8080_8080_8080_8080;
 
 /// The numbers of the bits that are set.
 fn set_bits(words: impl Iterator<Item = u64>) -> impl Iterator<Item = u32> {

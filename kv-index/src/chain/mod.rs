@@ -1,8 +1,11 @@
 //! The chain index.
 
+mod compact;
 mod core;
 mod hold;
 mod lookup;
+#[cfg(all(test, kv_loom))]
+mod loom;
 mod naming;
 mod own;
 mod portable;
@@ -17,8 +20,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 
-use parking_lot::RwLock;
-
 use self::core::Core;
 use self::state::{State, Writer};
 pub(crate) use lookup::Scratch;
@@ -28,7 +29,7 @@ use crate::raw::holders::Slot;
 use crate::raw::place::Place;
 use crate::raw::segments::SEGMENTS_MAX;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, RwLock};
 use crate::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Matches, Removed, Runs, StoreError, Stored, View, ViewsExhausted,
     Worker, WorkerId, WorkersExhausted,
@@ -230,6 +231,7 @@ impl Worker for ChainWorker {
             };
             writer.check_budget(blocks.len())?;
             writer.store(view, place, blocks, out);
+            writer.core.compact(blocks.len());
             Ok(())
         })
     }
@@ -239,7 +241,10 @@ impl Worker for ChainWorker {
         if view.0 >= self.views() {
             return out.resize(names.len(), Removed::Unknown);
         }
-        self.write(|writer| writer.remove(view, names, out));
+        self.write(|writer| {
+            writer.remove(view, names, out);
+            writer.core.compact(names.len());
+        });
     }
 
     fn holds(&self, view: View, name: BlockName) -> bool {
@@ -267,6 +272,7 @@ impl Worker for ChainWorker {
     }
 
     fn clear(&mut self) {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method's lifetime is not general enough")]
         self.write(|writer| writer.clear());
     }
 }
@@ -327,15 +333,14 @@ impl Writer<'_> {
         let record = segment.record();
         let meta = record.meta();
         let names = record.names(meta, meta.len);
-        for at in 0..meta.len {
-            let place = Place::new(segment.id, at);
+        for place in (0..meta.len).map(|at| Place::new(segment.id, at)) {
             let covering = self.covering_locked(segment, place);
             if covering == 0 {
                 continue;
             }
             let (default_views, others) = self.state.naming.at(place, covering);
             if default_views != 0 {
-                push_holdings(segment, place, names[at].load(Ordering::Relaxed), default_views, all);
+                push_holdings(segment, place, names[place.offset()].load(Ordering::Relaxed), default_views, all);
             }
             for &(name, views) in others {
                 push_holdings(segment, place, name, views, all);

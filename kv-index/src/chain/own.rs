@@ -9,13 +9,16 @@ use crate::raw::secret::Secret;
 #[derive(Debug)]
 pub(crate) struct OwnNames {
     secret: Secret,
-    /// One table, or [`SPREAD`].
+    /// A power of two of them.
     tables: Vec<Buckets<Owned, 5>>,
     len: usize,
+    bytes: usize,
 }
 
-/// A worker with all its names here has so many tables, so that one that grows copies little, and 16 bits of hash are enough.
-const SPREAD: usize = 64;
+/// A worker with all its names here has so many tables, and again so many times more whenever they hold [`TABLE_MAX`] names each:
+/// beyond that, 16 bits of hash would not fill them evenly. Fewer tables are better for the caches.
+const SPREAD: usize = 8;
+const TABLE_MAX: usize = 65_536;
 
 /// A scrambled name without its highest 16 bits, which are its hash, and a place: in halves, so that five fill a line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +57,7 @@ fn hash(scrambled: u64) -> u16 {
 
 impl OwnNames {
     pub(crate) fn new(secret: Secret) -> Self {
-        Self { secret, tables: vec![Buckets::new()], len: 0 }
+        Self { secret, tables: vec![Buckets::new()], len: 0, bytes: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -66,17 +69,19 @@ impl OwnNames {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.tables.iter().map(Buckets::bytes).sum()
+        self.bytes
     }
 
-    /// Makes ready for many names.
+    /// Distributes the names over more tables.
+    #[cold]
     pub(crate) fn spread(&mut self) {
         let all: Vec<(u16, Owned)> = self.tables.iter().flat_map(Buckets::iter).collect();
-        self.tables = (0..SPREAD).map(|_| Buckets::new()).collect();
+        self.tables = (0..self.tables.len() * SPREAD).map(|_| Buckets::new()).collect();
         for (hash, owned) in all {
             let table = self.table(owned.scrambled(hash));
             self.tables[table].insert(hash, owned, |_| false);
         }
+        self.bytes = self.tables.iter().map(Buckets::bytes).sum();
     }
 
     /// The table of a scrambled name.
@@ -105,13 +110,18 @@ impl OwnNames {
         let scrambled = self.secret.scramble(name);
         let table = self.table(scrambled);
         let new = Owned::new(scrambled, place);
-        match self.tables[table].insert(hash(scrambled), new, |owned| owned.rest == new.rest) {
-            Some(owned) => Err(owned.place()),
-            None => {
-                self.len += 1;
-                Ok(())
-            }
+        let table = &mut self.tables[table];
+        let before = table.bytes();
+        let there = table.insert(hash(scrambled), new, |owned| owned.rest == new.rest);
+        self.bytes = self.bytes + table.bytes() - before;
+        if let Some(owned) = there {
+            return Err(owned.place());
         }
+        self.len += 1;
+        if self.len > self.tables.len() * TABLE_MAX {
+            self.spread();
+        }
+        Ok(())
     }
 
     /// Lets `name` lead to `place`, wherever it led before.
@@ -131,8 +141,11 @@ impl OwnNames {
         let scrambled = self.secret.scramble(name);
         let table = self.table(scrambled);
         let rest = Owned::rest(scrambled);
-        let removed = self.tables[table].remove(hash(scrambled), |owned| owned.rest == rest)?;
+        let table = &mut self.tables[table];
+        let before = table.bytes();
+        let removed = table.remove(hash(scrambled), |owned| owned.rest == rest)?;
         self.len -= 1;
+        self.bytes = self.bytes + table.bytes() - before;
         Some(removed.place())
     }
 

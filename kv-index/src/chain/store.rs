@@ -208,12 +208,13 @@ impl<'a> Store<'_, 'a> {
         let entry = segment.entry(self.slot);
         let mut mask = entry.mask;
         let mut done = 0;
-        if self.writer.state.naming.is_plain() {
+        let naming = &self.writer.state.naming;
+        if !naming.private {
             done += self.hold_agreed(&segment, offset, count, &mut mask);
             if done < count {
                 done += self.claim_fresh(&mut segment, offset + done, count - done, &mut mask);
             }
-        } else if self.writer.state.naming.private && self.writer.state.views() == 1 {
+        } else if self.writer.state.views() == 1 {
             done += self.own_fresh(&segment, offset, count, &mut mask);
         }
         if done < count {
@@ -271,11 +272,21 @@ impl<'a> Store<'_, 'a> {
         let names = record.names(record.meta(), offset + count.min(claimed)).get(offset..).unwrap_or_default();
         let blocks = &self.blocks[self.out.len()..];
         let agrees = |(word, block): &(&AtomicU64, &Block)| block.name == Some(BlockName(word.load(Ordering::Relaxed)));
-        let agreed = names.iter().zip(blocks).take_while(agrees).count();
-        if agreed > 0 {
-            self.take_agreed(segment, offset, agreed, mask);
+        let mut count = names.iter().zip(blocks).take_while(agrees).count();
+        if !self.writer.state.naming.own.is_empty() {
+            count = self.plain_prefix(segment, offset, count);
         }
-        agreed
+        if count > 0 {
+            self.take_agreed(segment, offset, count, mask);
+        }
+        count
+    }
+
+    /// How many of the next `count` blocks, which have names, are nothing special to the worker at the places from `offset`.
+    fn plain_prefix(&self, segment: &Locked<'_>, offset: usize, count: usize) -> usize {
+        let naming = &self.writer.state.naming;
+        let is_plain = |(nth, name): &(usize, BlockName)| naming.is_plain(Place::new(segment.id, offset + nth), name.0);
+        names(self.rest()).take(count).enumerate().take_while(is_plain).count()
     }
 
     /// Notes that the next `count` blocks are held from `offset` on, those in the mask as before.
@@ -304,7 +315,10 @@ impl<'a> Store<'_, 'a> {
         let claimed = segment.record().claimed();
         let blocks = &self.blocks[self.out.len()..];
         let free = (claimed >> offset).trailing_zeros() as usize;
-        let fresh = blocks.iter().take(count.min(free)).take_while(|block| block.name.is_some()).count();
+        let mut fresh = blocks.iter().take(count.min(free)).take_while(|block| block.name.is_some()).count();
+        if !self.writer.state.naming.own.is_empty() {
+            fresh = self.plain_prefix(segment, offset, fresh);
+        }
         if fresh == 0 {
             return 0;
         }
@@ -367,7 +381,7 @@ impl<'a> Store<'_, 'a> {
             let free = mask & bit == 0 && (self.writer.state.views() == 1 || self.writer.covering_locked(segment, place) == 0);
             return (free && self.writer.state.naming.own.insert(name, place).is_ok()).then_some(Stored::New);
         }
-        if !naming.own.is_empty() && (naming.own.find(name).is_some() || naming.is_special(place)) {
+        if !naming.is_plain(place, name) {
             return None;
         }
         let record = segment.record();

@@ -29,7 +29,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 /// Words that the first growth makes ready: 1 MiB of addresses.
-const FIRST: usize = if cfg!(any(kv_loom, kv_shuttle)) { 512 } else { 1 << 17 };
+const FIRST: usize = if cfg!(any(kv_loom, kv_shuttle)) { 64 } else { 1 << 17 };
 
 impl Memory {
     /// Addresses for up to `most` words, or as many as the system lets us have.
@@ -92,8 +92,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: `reserve` made it, nobody borrows from `self` any more, and it is freed once.
-        unsafe { backing::release(self.base, self.reserved) };
+        let ready = self.capacity();
+        // SAFETY: `reserve` made it, `open` was called for the first `ready` words, nobody borrows from `self` any more, and it
+        // is freed once.
+        unsafe { backing::release(self.base, self.reserved, ready) };
     }
 }
 
@@ -151,7 +153,7 @@ mod backing {
 
     /// # Safety
     /// `base` and `words` are of one call of [`reserve`], and nobody uses the memory any more.
-    pub(super) unsafe fn release(base: *mut AtomicU64, words: usize) {
+    pub(super) unsafe fn release(base: *mut AtomicU64, words: usize, _ready: usize) {
         // SAFETY: the caller's promise.
         unsafe { libc::munmap(base.cast(), words * WORD) };
     }
@@ -164,28 +166,37 @@ mod backing {
 
 #[cfg(not(all(unix, not(any(miri, kv_loom, kv_shuttle)))))]
 mod backing {
+    use std::mem::MaybeUninit;
+
     use super::AtomicU64;
 
-    /// 2 GiB of zeros, of which most systems give memory for what is written only. A model checker pays for every atomic.
-    const MOST: usize = if cfg!(any(miri, kv_loom, kv_shuttle)) { 1 << 11 } else { 1 << 28 };
+    /// 2 GiB, of which most systems give memory for what is written only. Little where every atomic is watched.
+    const MOST: usize = if cfg!(any(miri, kv_loom, kv_shuttle)) { 1 << 12 } else { 1 << 28 };
 
     pub(super) fn reserve(most: usize) -> (*mut AtomicU64, usize) {
         let words = most.min(MOST);
-        let all: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        (Box::into_raw(all).cast(), words)
+        (Box::into_raw(Box::<[AtomicU64]>::new_uninit_slice(words)).cast(), words)
     }
 
     /// # Safety
-    /// None is needed: all words can be used from the beginning.
-    pub(super) unsafe fn open(_start: *mut AtomicU64, _words: usize) {}
+    /// The range lies within a reservation, and nobody uses it yet.
+    pub(super) unsafe fn open(start: *mut AtomicU64, words: usize) {
+        // SAFETY: the caller's promise. A model checker's atomics must be made one by one, and only those that are used.
+        (0..words).for_each(|word| unsafe { start.add(word).write(AtomicU64::new(0)) });
+    }
 
     pub(super) fn give_back(_words: &[AtomicU64]) {}
 
     /// # Safety
-    /// `base` and `words` are of one call of [`reserve`], and nobody uses the memory any more.
-    pub(super) unsafe fn release(base: *mut AtomicU64, words: usize) {
-        // SAFETY: the caller's promise: this is the box that `reserve` took apart.
-        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(base, words)) });
+    /// `base` and `words` are of one call of [`reserve`], the first `ready` words were opened, and nobody uses the memory any
+    /// more.
+    pub(super) unsafe fn release(base: *mut AtomicU64, words: usize, ready: usize) {
+        let all = base.cast::<MaybeUninit<AtomicU64>>();
+        // SAFETY: the caller's promise: these were written, and this is the box that `reserve` took apart.
+        unsafe {
+            std::ptr::slice_from_raw_parts_mut(base, ready).drop_in_place();
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(all, words)));
+        }
     }
 }
 

@@ -150,9 +150,9 @@ impl Names {
             let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place);
             debug_assert!(removed.is_some(), "a claim has its entry");
             *len -= 1;
-            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / 4)
+            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / 2)
         });
-        // Looking at all shards takes a while: a few of them ask, each when it passes a quarter and when it is empty.
+        // Looking at all shards takes a while: a few of them ask, each when it passes the half and when it is empty.
         let sparse = sparse && shard(hash).is_multiple_of(ASKING);
         if sparse {
             self.give_room_back();
@@ -199,11 +199,11 @@ impl Names {
             self.begin(&mut the_move, array, lines + (lines / 2).max(1));
         }
         if !self.transfer(crowded, the_move.to) {
-            self.turn_back(&mut the_move);
+            Self::turn_back(&mut the_move);
         }
     }
 
-    /// Begins to move to half the room, if all shards together take less than a quarter of it.
+    /// Begins to move to less room, if all shards together take less than half of it.
     #[cold]
     fn give_room_back(&self) {
         let Some(mut the_move) = self.the_move.try_lock() else { return };
@@ -214,9 +214,15 @@ impl Names {
         let lines = self.arrays[array].lines.load(Ordering::Relaxed);
         let all: u64 = self.heads.iter().map(|head| u64::from(*head.len.lock())).sum();
         let most = self.heads.iter().map(|head| *head.len.lock()).max().unwrap_or(0);
-        let fewer = (lines / 2).max(1);
-        if all * 4 < (SHARDS * lines * LINE_NAMES) as u64 && fewer < lines && !is_crowded::<LINE_NAMES>(most as usize + 1, fewer)
-        {
+        if all as usize * 2 >= SHARDS * lines * LINE_NAMES {
+            return;
+        }
+        // Two thirds full, if the fullest shard has room then.
+        let mut fewer = (all as usize * 3).div_ceil(SHARDS * LINE_NAMES * 2).max(1);
+        while is_crowded::<LINE_NAMES>(most as usize + 1, fewer) {
+            fewer += 1;
+        }
+        if fewer < lines {
             self.begin(&mut the_move, array, fewer);
         }
     }
@@ -238,7 +244,7 @@ impl Names {
             if self.transfer(the_move.next, the_move.to) {
                 the_move.next += 1;
             } else {
-                self.turn_back(the_move);
+                Self::turn_back(the_move);
             }
             return true;
         }
@@ -249,7 +255,7 @@ impl Names {
     }
 
     /// A shard has grown too large for where it should go: all that have moved go back.
-    fn turn_back(&self, the_move: &mut Move) {
+    fn turn_back(the_move: &mut Move) {
         *the_move = Move { to: 1 - the_move.to, next: 0 };
     }
 
@@ -277,6 +283,7 @@ impl Array {
     /// The caller holds the shard's lock.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "what the shard's lock guards")]
+    #[expect(clippy::cast_ptr_alignment, reason = "memory begins at a page, and lines at multiples of eight words")]
     unsafe fn lines_of(&self, shard: usize) -> &mut [Line] {
         let lines = self.lines.load(Ordering::Relaxed);
         if lines == 0 {
