@@ -92,15 +92,12 @@ impl Drop for Over<'_> {
 /// Applies a stream over and over, until nobody wants the worker any more.
 fn live(mut worker: ChainWorker, stream: &[Op], hand_over: &SyncSender<(ChainWorker, usize)>, take_back: &Receiver<ChainWorker>) {
     for at in (0..=stream.len()).cycle() {
-        let cursor = match stream.get(at) {
-            Some(op) => {
-                apply(&mut worker, op);
-                at + 1
-            }
-            None => {
-                worker.clear();
-                0
-            }
+        let cursor = if let Some(op) = stream.get(at) {
+            apply(&mut worker, op);
+            at + 1
+        } else {
+            worker.clear();
+            0
         };
         worker = match hand_over.try_send((worker, cursor)) {
             Ok(()) => match take_back.recv() {

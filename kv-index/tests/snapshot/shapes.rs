@@ -172,8 +172,8 @@ fn two_million_memberships_load_in_well_under_a_second() {
         });
         assert_eq!(load(&bytes[..], &chain()).unwrap().len(), shape.workers);
         let (name, size) = (shape.name, bytes.len() as u64);
-        let (hundred, write_ms, load_ms) = (size * 100 / count, write_us / 1_000, load_us / 1_000);
-        println!("{name:<8} {disagree:>7}% {count:>12} {size:>10} {hundred:>8} {write_ms:>5} ms {load_ms:>5} ms");
-        assert!(load_ms < 1_000);
+        let (hundred, write, load) = (size * 100 / count, write_us / 1_000, load_us / 1_000);
+        println!("{name:<8} {disagree:>7}% {count:>12} {size:>10} {hundred:>8} {write:>5} ms {load:>5} ms");
+        assert!(load < 1_000);
     }
 }
