@@ -249,7 +249,6 @@ impl Segments {
     pub(crate) fn prefetch_record(&self, id: SegmentId) {
         if let Some(window) = self.window(id) {
             let address = self.slabs.address(window.seen.block());
-            #[expect(clippy::range_plus_one, reason = "the compiler makes a loop of an inclusive range that it does not unroll")]
             for line in 0..1 + HOLDER_LINES_MAX + PLACES / LINE_WORDS {
                 super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
             }
