@@ -290,7 +290,7 @@ impl Scratch {
     /// what was read fits together.
     #[inline]
     fn count(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Matches) -> bool {
-        if self.goes_on(holders, matched) {
+        if self.goes_on(holders, matched) || self.bits_go_on(holders, matched) {
             return true;
         }
         self.next.clear();
@@ -321,6 +321,16 @@ impl Scratch {
             differ |= (pair & SLOTS ^ slots) | (!((pair & CUTOFFS) + add) & wanted);
         }
         differ == 0
+    }
+
+    /// Whether all that is active is known as bits, and covers all that was matched.
+    #[inline]
+    fn bits_go_on(&self, holders: &Holders<'_>, matched: usize) -> bool {
+        let all = at_least(holders.dense(), matched).chain(std::iter::repeat(0));
+        self.active.is_empty()
+            && !self.bits.is_empty()
+            && !holders.dense().is_empty()
+            && self.bits.iter().zip(all).fold(0, |left, (&word, all)| left | word & !all) == 0
     }
 
     /// Remembers the holders' words, if they are all that is active.

@@ -19,7 +19,7 @@ use crate::sync::{Mutex, hint, thread};
 use super::holders::{Holders, Slot};
 use super::memory::Memory;
 use super::place::Place;
-use super::record::{Meta, PLACES, Record};
+use super::record::{HOLDER_LINES_MAX, Meta, PLACES, Record};
 use super::slabs::{LINE_WORDS, Line, Slabs};
 
 /// A segment. 0 is the root, which is none.
@@ -249,8 +249,7 @@ impl Segments {
     pub(crate) fn prefetch_record(&self, id: SegmentId) {
         if let Some(window) = self.window(id) {
             let address = self.slabs.address(window.seen.block());
-            #[expect(clippy::range_plus_one, reason = "the compiler makes a loop of an inclusive range that it does not unroll")]
-            for line in 0..1 + PLACES / LINE_WORDS {
+            for line in 0..1 + HOLDER_LINES_MAX + PLACES / LINE_WORDS {
                 super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
             }
         }

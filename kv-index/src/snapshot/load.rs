@@ -26,8 +26,9 @@ pub struct Loaded<W> {
 /// being loaded can be found by lookups already, under ids that nobody knows yet. Then all workers come back, or an error does and
 /// they are dropped again: the index holds what it held before.
 ///
-/// It keeps 16 bytes for each block of the snapshot meanwhile (once, however many workers hold it), and nothing that is longer than
-/// the stream has shown.
+/// Each worker's way from the root to what it holds is walked once, whatever holes are in it: a load is no more work than the stores
+/// that led to the snapshot. It keeps 16 bytes for each block of the snapshot meanwhile (once, however many workers hold it), and
+/// nothing that is longer than the stream has shown.
 ///
 /// # Errors
 /// [`LoadError`].

@@ -30,8 +30,8 @@
 //! For the cursor to belong to exactly the state that is written, no event may be applied in between. That is why a section is written
 //! from the *writing end*: [`Writer::worker`] borrows the worker, and whoever applies its stream needs it whole (`&mut`). So the
 //! one that owns both, the worker and the cursor, writes the section between two events, and this is all there is to it. Where
-//! threads take turns at a worker, the lock that guards it guards its cursor too. While a section is written its worker waits;
-//! lookups, and all other workers, go on. After a load the stream goes on behind the cursor: replayed from there if the
+//! threads take turns at a worker, the lock that guards it guards its cursor too. While a section is written its worker waits, and
+//! so does who asks for its digest; lookups and all other workers go on. After a load the stream goes on behind the cursor: replayed from there if the
 //! engine can, or announced as lost if it cannot.
 //!
 //! # What a load promises

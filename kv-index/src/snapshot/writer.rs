@@ -12,9 +12,9 @@ use crate::limits::SNAPSHOT_WORKER_BYTES_MAX;
 
 /// Writes a snapshot, worker by worker.
 ///
-/// It keeps 24 bytes or so for each stretch of up to 64 places that it has written, and for the worker that is being written as
-/// many for each stretch that this holds, and 16 for each name that only this worker gives a block. Everything else
-/// is gone with its frame of 64 KiB.
+/// It keeps some 50 bytes for each stretch of up to 64 places that it has written. For the worker that is being written, it keeps some 80
+/// for each stretch that this holds, and 16 for each block if the worker names blocks in its own way. Everything else is gone with its
+/// frame of 64 KiB.
 #[derive(Debug)]
 pub struct Writer<W> {
     frames: FrameWriter<W>,
@@ -32,6 +32,9 @@ impl<W: Write> Writer<W> {
 
     /// Writes everything that `worker` holds, and `bytes`, which come back with the worker: at most
     /// [`SNAPSHOT_WORKER_BYTES_MAX`]. When the call returns, the section has been written and can be checked without what follows.
+    ///
+    /// Meanwhile the worker is locked: lookups and other workers go on, and who asks for this worker's digest or holdings waits. So
+    /// the inner writer must not ask for them.
     ///
     /// # Errors
     /// [`WriteError`].

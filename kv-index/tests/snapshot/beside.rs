@@ -92,13 +92,12 @@ impl Drop for Over<'_> {
 /// Applies a stream over and over, until nobody wants the worker any more.
 fn live(mut worker: ChainWorker, stream: &[Op], hand_over: &SyncSender<(ChainWorker, usize)>, take_back: &Receiver<ChainWorker>) {
     for at in (0..=stream.len()).cycle() {
-        let cursor = if let Some(op) = stream.get(at) {
-            apply(&mut worker, op);
-            at + 1
-        } else {
-            worker.clear();
-            0
-        };
+        // At the end it begins anew, with nothing.
+        match stream.get(at) {
+            Some(op) => apply(&mut worker, op),
+            None => worker.clear(),
+        }
+        let cursor = (at + 1) % (stream.len() + 1);
         worker = match hand_over.try_send((worker, cursor)) {
             Ok(()) => match take_back.recv() {
                 Ok(worker) => worker,

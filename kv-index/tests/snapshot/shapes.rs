@@ -156,7 +156,7 @@ fn cpu_us() -> u64 {
 #[test]
 #[ignore = "a measurement, for a release build"]
 fn two_million_memberships_load_in_well_under_a_second() {
-    println!("shape    disagree  memberships      bytes  per 100    write     load");
+    println!("shape    disagree  memberships      bytes  per 100 write us  load us");
     for (shape, disagree) in SHAPES.iter().flat_map(|shape| [0, 50, 100].map(|disagree| (shape, disagree))) {
         let driver = shape.build(disagree);
         let count: u64 = digests(&driver).iter().map(|digest| digest.count).sum();
@@ -172,8 +172,8 @@ fn two_million_memberships_load_in_well_under_a_second() {
         });
         assert_eq!(load(&bytes[..], &chain()).unwrap().len(), shape.workers);
         let (name, size) = (shape.name, bytes.len() as u64);
-        let (hundred, write, load) = (size * 100 / count, write_us / 1_000, load_us / 1_000);
-        println!("{name:<8} {disagree:>7}% {count:>12} {size:>10} {hundred:>8} {write:>5} ms {load:>5} ms");
-        assert!(load < 1_000);
+        let hundred = size * 100 / count;
+        println!("{name:<8} {disagree:>7}% {count:>12} {size:>10} {hundred:>8} {write_us:>8} {load_us:>8}");
+        assert!(load_us < 1_000_000);
     }
 }
