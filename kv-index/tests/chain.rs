@@ -3,7 +3,7 @@
 //! `KV_CORPUS=20 cargo test -p kv-index --release --test chain` runs twenty times as many seeds.
 
 use kv_index::testing::{Driver, Fleet, Mix, Op, any_ops, assert_same, fleet_ops, random_ops};
-use kv_index::{ChainIndex, ChainOptions, ReferenceIndex};
+use kv_index::{Block, BlockName, ChainIndex, ChainOptions, ContentHash, Index, ReferenceIndex, Removed, Stored, View, Worker};
 use proptest::prelude::*;
 
 /// Fixed, so that a failure comes again.
@@ -75,4 +75,37 @@ fn a_fleet_where_everybody_names_blocks_in_its_own_way() {
 #[test]
 fn a_crowd_that_holds_the_same_prompts() {
     fleet(&Fleet::CROWD, 1, 2_000);
+}
+
+/// The table of names grows while it shrinks and shrinks while it grows: found by the contest's turnover, where a shard that
+/// had gone back to the larger array was taken to be in the smaller one.
+#[test]
+fn names_that_come_and_go_in_waves_are_all_kept_until_they_go() {
+    for seed in seeds(10) {
+        let options = ChainOptions { seed: Some([seed, !seed]), ..ChainOptions::default() };
+        let index = ChainIndex::with_options(&options);
+        let mut worker = index.add_worker().unwrap();
+        let (mut stored, mut removed) = (Vec::new(), Vec::new());
+        let (mut first, mut end) = (0, 0);
+        for wave in 0_u64..60 {
+            // Between some hundred and some thousand names, differently with every seed.
+            let chains = 5 + (seed * 31 + wave * wave * 17) % 90;
+            while end - first < chains {
+                worker.store(View::MAIN, None, &chain_of_names(end), &mut stored).unwrap();
+                assert!(stored.iter().all(|&outcome| outcome == Stored::New), "seed {seed}, wave {wave}: {stored:?}");
+                end += 1;
+            }
+            while end - first > chains {
+                let names: Vec<_> = chain_of_names(first).iter().rev().filter_map(|block| block.name).collect();
+                worker.remove(View::MAIN, &names, &mut removed);
+                assert!(removed.iter().all(|&outcome| outcome == Removed::Removed), "seed {seed}, wave {wave}: {removed:?}");
+                first += 1;
+            }
+        }
+    }
+}
+
+fn chain_of_names(number: u64) -> Vec<Block> {
+    let word = |at: u64| (number * 64 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..40).map(|at| Block::named(BlockName(word(at)), ContentHash(word(at) ^ 5))).collect()
 }

@@ -185,11 +185,13 @@ impl Names {
     #[cold]
     fn make_room(&self, crowded: usize) {
         let mut the_move = self.the_move.lock();
-        let array = self.heads[crowded].array.load(Ordering::Relaxed);
-        if self.moving.load(Ordering::Relaxed) && array == the_move.to {
+        let stands_in = || self.heads[crowded].array.load(Ordering::Relaxed);
+        if self.moving.load(Ordering::Relaxed) && stands_in() == the_move.to {
             // It has moved already, and is crowded again.
             while self.step(&mut the_move) {}
         }
+        // Asked only now: the rest of the move may have turned back, and taken the shard along.
+        let array = stands_in();
         if !self.moving.load(Ordering::Relaxed) {
             let lines = self.arrays[array].lines.load(Ordering::Relaxed);
             if !is_crowded::<LINE_NAMES>(*self.heads[crowded].len.lock() as usize + 1, lines) {
