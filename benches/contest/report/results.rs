@@ -1,5 +1,6 @@
 //! Everything that one contest found out.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::runner::{Entry, Part};
 use crate::scenario::{Difference, Measure};
 
 /// One child's figures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Run {
     pub case: String,
     pub part: Part,
@@ -55,19 +56,14 @@ pub struct Results {
     pub instructions: Vec<Instructions>,
 }
 
-/// What is written.
+/// One child's figures as they are written: the units stand in the rows.
 #[derive(Serialize)]
-struct Written<'a> {
-    machine: &'a Machine,
-    rounds: u32,
-    scale: f64,
-    seed: u64,
-    bars: &'a [Bar],
-    rows: &'a [super::Row],
-    checks: &'a [Check],
-    skips: &'a [Skip],
-    instructions: &'a [Instructions],
-    runs: &'a [Run],
+struct RawRun<'a> {
+    case: &'a str,
+    part: Part,
+    entry: Entry,
+    round: u32,
+    figures: BTreeMap<&'a str, f64>,
 }
 
 impl Results {
@@ -100,19 +96,51 @@ impl Results {
 
     /// Writes everything as JSON into `folder`, and, to keep it, into benches/records.
     pub fn write(&self, folder: &Path, record: bool) {
-        let table = Table::of(&self.runs);
-        let Self { machine, rounds, scale, seed, skips, checks, runs, instructions } = self;
-        let (rounds, scale, seed) = (*rounds, *scale, *seed);
-        let bars = bars::of(&table, instructions);
-        let written = Written { machine, rounds, scale, seed, bars: &bars, rows: &table.rows, checks, skips, instructions, runs };
-        let text = serde_json::to_string_pretty(&written).expect("results are plain values") + "\n";
+        let text = self.json();
         save(&folder.join("results.json"), &text);
         if record {
+            let Machine { date, commit, cores, .. } = &self.machine;
             let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("records");
-            let name = format!("{}-contest-{}-{}c.json", machine.date, machine.commit, machine.cores);
-            save(&records.join(name), &text);
+            save(&records.join(format!("{date}-contest-{commit}-{cores}-cores.json")), &text);
         }
     }
+
+    /// One object, each item of its lists on a line of its own, so that two records can be compared.
+    fn json(&self) -> String {
+        let table = Table::of(&self.runs);
+        let bars = bars::of(&table, &self.instructions);
+        let runs: Vec<RawRun> = self.runs.iter().map(RawRun::of).collect();
+        let fields = [
+            ("machine", json(&self.machine)),
+            ("rounds", json(&self.rounds)),
+            ("scale", json(&self.scale)),
+            ("seed", json(&self.seed)),
+            ("bars", lines(&bars)),
+            ("rows", lines(&table.rows)),
+            ("checks", lines(&self.checks)),
+            ("skips", lines(&self.skips)),
+            ("instructions", lines(&self.instructions)),
+            ("runs", lines(&runs)),
+        ];
+        let fields = fields.map(|(name, value)| format!("\"{name}\": {value}"));
+        format!("{{\n{}\n}}\n", fields.join(",\n"))
+    }
+}
+
+impl<'a> RawRun<'a> {
+    fn of(run: &'a Run) -> Self {
+        let figures = run.measures.iter().map(|measure| (measure.op.as_str(), measure.value)).collect();
+        Self { case: &run.case, part: run.part, entry: run.entry, round: run.round, figures }
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("results are plain values")
+}
+
+fn lines(items: &[impl Serialize]) -> String {
+    let items: Vec<String> = items.iter().map(json).collect();
+    format!("[\n{}\n]", items.join(",\n"))
 }
 
 fn save(path: &Path, text: &str) {
@@ -120,4 +148,28 @@ fn save(path: &Path, text: &str) {
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
     written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     println!("\nwritten: {}", path.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_json_with_every_round_in_it() {
+        let mut results = Results::new(2, 1.0, 7, Path::new("/nowhere"));
+        let measure = |value| Measure { op: "store".into(), unit: "ns/block".into(), value, samples: 9 };
+        let run = |round, value| Run {
+            case: "shared".into(),
+            part: Part::Fill,
+            entry: Entry::Ours,
+            round,
+            measures: vec![measure(value)],
+        };
+        results.runs = vec![run(0, 10.0), run(1, 20.0)];
+        let written: serde_json::Value = serde_json::from_str(&results.json()).unwrap();
+        assert_eq!(written["rows"][0]["median"], 15.0);
+        assert_eq!(written["runs"][1]["figures"]["store"], 20.0);
+        assert_eq!(written["machine"]["cores"], results.machine.cores);
+        assert_eq!(written["bars"][0]["figure"], "shared: store, against smg");
+    }
 }

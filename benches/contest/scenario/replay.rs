@@ -6,6 +6,9 @@ use crate::contender::{Contender, Reader};
 use crate::measure::clock::thread_ns;
 use crate::workload::mooncake::{Replay, Step, folder, read};
 
+/// Mooncake's trace of a chat service.
+const TRACE: &str = "conversation_trace.jsonl";
+const TRACE_ROWS: f64 = 12_031.0;
 /// Requests that are looked up together before their events apply: as many as a busy fleet has on their way.
 const TOGETHER: usize = 64;
 /// Requests answered in a checking run: one of so many.
@@ -40,8 +43,12 @@ pub fn replay<C: Contender>(trial: &mut Trial) {
 
 /// The trace, as far as the scale goes; a printed line where there is none.
 pub(super) fn load(trial: &Trial) -> Option<Replay> {
-    let path = folder()?.join("conversation_trace.jsonl");
-    path.is_file().then(|| Replay::of(&read(&path, (12_031.0 * trial.settings.scale).ceil() as usize)))
+    let path = folder().map(|folder| folder.join(TRACE)).filter(|path| path.is_file());
+    if path.is_none() {
+        eprintln!("{TRACE}: skipped, not found; KV_TRACES may name its folder");
+    }
+    let rows = (TRACE_ROWS * trial.settings.scale).ceil() as usize;
+    path.map(|path| Replay::of(&read(&path, rows)))
 }
 
 fn look_up<C: Contender>(reader: &mut C::Reader, requests: &[<C::Reader as Reader>::Request]) -> u64 {
