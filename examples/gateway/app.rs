@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kv_index::{Digest, Index, ReferenceIndex, View};
+use kv_index::Digest;
 use kv_routing::Router;
 
 use super::fleet::{Fleet, StreamState};
+use super::index::FleetIndex;
 use super::metrics::Metrics;
 use super::proxy::Proxy;
 use super::settings::Settings;
@@ -16,7 +17,7 @@ use super::tokens::Tokens;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) fleet: Fleet,
-    pub(crate) index: ReferenceIndex,
+    pub(crate) index: FleetIndex,
     pub(crate) router: Router,
     pub(crate) tokens: Tokens,
     pub(crate) proxy: Proxy,
@@ -26,7 +27,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, fleet: Fleet, index: ReferenceIndex, tokens: Tokens, proxy: Proxy) -> Self {
+    pub(crate) fn new(settings: Settings, fleet: Fleet, index: FleetIndex, tokens: Tokens, proxy: Proxy) -> Self {
         let router = Router::new(settings.policy.into());
         Self { settings, fleet, index, router, tokens, proxy, metrics: Arc::default(), decided: AtomicU64::new(0) }
     }
@@ -43,6 +44,6 @@ impl App {
 
     /// The digest of what the index holds for a rank, of its main view.
     pub(crate) fn digest(&self, stream: &StreamState) -> Digest {
-        stream.worker.map_or_else(Digest::default, |worker| self.index.digest(worker, View::MAIN))
+        stream.worker.map_or_else(Digest::default, |worker| self.index.digest(worker))
     }
 }

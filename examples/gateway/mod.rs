@@ -18,6 +18,7 @@ mod api;
 mod app;
 mod demo;
 mod fleet;
+mod index;
 mod limits;
 mod metrics;
 mod proxy;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::app::App;
 use super::fleet::{Forecast, Rank, Server, Ticket, Trust};
+use super::index::FleetIndex;
 use super::limits::DECISION_HEADER_BYTES_MAX;
 use super::request::{Inbound, Untokenized};
 
@@ -26,9 +27,10 @@ impl App {
     pub(crate) fn decide(&self, question: &Question<'_>, servers: &[Server]) -> Ticket {
         let ranks: Vec<(&Server, usize)> =
             servers.iter().flat_map(|server| (0..server.engine.ranks().len()).map(move |rank| (server, rank))).collect();
-        let mut lookup = Lookup::new(&self.index, question);
-        let candidates: Vec<Candidate> =
-            ranks.iter().map(|&(server, rank)| candidate(&mut lookup, server, &server.engine.ranks()[rank])).collect();
+        let candidates = match &self.index {
+            FleetIndex::Chain(index) => candidates(index, question, &ranks),
+            FleetIndex::Reference(index) => candidates(index, question, &ranks),
+        };
         let prompt_tokens = question.tokens.map_or(0, <[u32]>::len) as u64;
         let request = Request { prompt_tokens };
         let decision = self.router.decide(request, &candidates, self.next_seed()).expect("servers are not empty, and ready");
@@ -46,6 +48,12 @@ impl App {
         let explanation = question.explain.then(|| explanation(server, decision)).flatten();
         Ticket::book(server.engine.clone(), rank, forecast, explanation, Arc::clone(&self.metrics))
     }
+}
+
+/// What each of `ranks` would have to do for the request.
+fn candidates<I: Index>(index: &I, question: &Question<'_>, ranks: &[(&Server, usize)]) -> Vec<Candidate> {
+    let mut lookup = Lookup::new(index, question);
+    ranks.iter().map(|&(server, rank)| candidate(&mut lookup, server, &server.engine.ranks()[rank])).collect()
 }
 
 fn candidate<I: Index>(lookup: &mut Lookup<'_, I>, server: &Server, rank: &Rank) -> Candidate {

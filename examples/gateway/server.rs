@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
-use kv_index::ReferenceIndex;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -15,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::api::router;
 use super::app::App;
 use super::fleet::{Fleet, WatchError};
+use super::index::FleetIndex;
 use super::limits::{GRACE, GRACE_LAST};
 use super::proxy::Proxy;
-use super::settings::{IndexKind, Settings};
+use super::settings::Settings;
 use super::table::Table;
 use super::tokens::{TokenFilesError, Tokens};
 
@@ -66,11 +66,9 @@ impl Gateway {
         let (closing, cut, mut watching) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
         let proxy = Proxy::new(settings.max_wait, settings.api_key.as_ref(), cut.clone());
         let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.questions().clone())?;
-        let index = match settings.kv_index {
-            IndexKind::Reference => ReferenceIndex::new(),
-        };
+        let index = FleetIndex::new(settings.kv_index);
         let fleet = Fleet::new(&settings.engines);
-        fleet.watch(&index, proxy.questions(), &mut watching).await?;
+        index.watch(&fleet, proxy.questions(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
         let serving = tokio::spawn(serve(listener, app.clone(), closing.clone()));
         Ok(Self { app, address, closing, cut, serving, watching })

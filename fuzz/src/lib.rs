@@ -5,9 +5,11 @@
 //! found.
 #![forbid(unsafe_code)]
 
+mod snapshot;
 mod stream;
 mod wire;
 
+pub use snapshot::snapshot_load;
 pub use stream::stream;
 pub use wire::{trtllm_json, wire_batch, wire_frames};
 
@@ -17,8 +19,13 @@ use std::{env, fs, io};
 pub type Body = fn(&[u8]);
 
 /// Every target: its name is that of its program and of its folder in `corpus`.
-pub const TARGETS: &[(&str, Body)] =
-    &[("stream", stream), ("trtllm_json", trtllm_json), ("wire_batch", wire_batch), ("wire_frames", wire_frames)];
+pub const TARGETS: &[(&str, Body)] = &[
+    ("snapshot_load", snapshot_load),
+    ("stream", stream),
+    ("trtllm_json", trtllm_json),
+    ("wire_batch", wire_batch),
+    ("wire_frames", wire_frames),
+];
 
 /// Runs `body` over the files that the command line names.
 ///

@@ -5,12 +5,15 @@
 //! [`crate::index`] cannot be broken, and a lookup walks every worker's tree.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::slice;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 
 use crate::limits::{VIEWS_MAX, WORKERS_MAX};
+use crate::snapshot::{Held, Parts, Section, Stretch, WriteError};
 use crate::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Match, Matches, Removed, Runs, StoreError, Stored, View,
     ViewsExhausted, Worker, WorkerId, WorkersExhausted,
@@ -171,6 +174,38 @@ impl Worker for ReferenceWorker {
     }
 }
 
+impl Parts for ReferenceWorker {
+    type Place = NodeId;
+
+    fn digest(&self, view: View) -> Digest {
+        self.read(|tree| tree.digests[usize::from(view.0)])
+    }
+
+    /// With the index locked for writers.
+    fn write_stretches<W: Write>(&self, section: &mut Section<'_, W>) -> Result<(), WriteError> {
+        self.read(|tree| tree.write_stretches(section))
+    }
+
+    fn store_after(
+        &mut self,
+        view: View,
+        parent: Option<NodeId>,
+        blocks: &[Block],
+        out: &mut Vec<Stored>,
+    ) -> Result<(), StoreError> {
+        out.clear();
+        self.write(|tree| tree.store_at(view, parent.unwrap_or(ROOT), blocks, out));
+        Ok(())
+    }
+
+    fn place_after(&self, parent: Option<NodeId>, path: &[ContentHash]) -> Option<NodeId> {
+        self.read(|tree| {
+            let mut path = path.iter();
+            path.try_fold(parent.unwrap_or(ROOT), |node, &content| tree.children.get(&(node, content)).copied())
+        })
+    }
+}
+
 impl Drop for ReferenceWorker {
     fn drop(&mut self) {
         self.shared.write().remove(&self.id);
@@ -258,16 +293,38 @@ impl Tree {
         if view.0 >= self.views_len() {
             return Err(StoreError::UnknownView { view, views: self.views_len() });
         }
-        let mut place = match parent {
+        let place = match parent {
             None => ROOT,
             Some(parent) => *self.names.get(&parent).ok_or(StoreError::ParentNotHeld { parent })?,
         };
+        self.store_at(view, place, blocks, out);
+        Ok(())
+    }
+
+    fn store_at(&mut self, view: View, mut place: NodeId, blocks: &[Block], out: &mut Vec<Stored>) {
         for block in blocks {
             place = self.child(place, block.content);
             out.push(block.name.map_or(Stored::Step, |name| self.hold(view, name, place)));
         }
         self.prune(place);
-        Ok(())
+    }
+
+    /// Each place is a stretch of its own.
+    fn write_stretches<W: Write>(&self, section: &mut Section<'_, W>) -> Result<(), WriteError> {
+        let mut all: Vec<NodeId> = self.children.values().copied().collect();
+        all.sort_unstable_by_key(|&place| (self.nodes[place].position, place));
+        all.into_iter().try_for_each(|place| {
+            let node = &self.nodes[place];
+            let held: Vec<Held> = node.held.iter().map(|&(view, name)| Held { offset: 0, name, views: 1 << view.0 }).collect();
+            section.tell(&Stretch {
+                id: place as u64,
+                lead: (node.parent != ROOT).then(|| (node.parent as u64, slice::from_ref(&self.nodes[node.parent].content))),
+                contents: &[node.content],
+                agreed: u64::from(!held.is_empty()),
+                names: held.first().map(|held| held.name).as_slice(),
+                held: &held,
+            })
+        })
     }
 
     fn remove(&mut self, view: View, name: BlockName) -> Removed {

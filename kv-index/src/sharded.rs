@@ -10,9 +10,11 @@
 //! the most workers that one shard has had at a time.
 
 use std::cell::Cell;
+use std::io::Write;
 
 use crate::limits::SHARDS_MAX;
 use crate::matches::WORKER_BITS;
+use crate::snapshot::{Parts, Section, WriteError};
 use crate::sync::{Arc, Mutex};
 use crate::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Match, Matches, Removed, Runs, ShardRefusal, ShardsOutOfRange,
@@ -212,6 +214,32 @@ impl<W: Worker> Worker for ShardedWorker<W> {
 
     fn clear(&mut self) {
         self.inner.clear();
+    }
+}
+
+impl<W: Parts> Parts for ShardedWorker<W> {
+    type Place = W::Place;
+
+    fn digest(&self, view: View) -> Digest {
+        self.inner.digest(view)
+    }
+
+    fn write_stretches<T: Write>(&self, section: &mut Section<'_, T>) -> Result<(), WriteError> {
+        self.inner.write_stretches(section)
+    }
+
+    fn store_after(
+        &mut self,
+        view: View,
+        parent: Option<W::Place>,
+        blocks: &[Block],
+        out: &mut Vec<Stored>,
+    ) -> Result<(), StoreError> {
+        self.inner.store_after(view, parent, blocks, out)
+    }
+
+    fn place_after(&self, parent: Option<W::Place>, path: &[ContentHash]) -> Option<W::Place> {
+        self.inner.place_after(parent, path)
     }
 }
 

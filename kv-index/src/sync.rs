@@ -41,10 +41,6 @@ mod locks {
         pub(crate) fn notify_one(&self) {
             self.0.notify_one();
         }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
-        }
     }
 }
 
@@ -109,10 +105,6 @@ mod locks {
 
         pub(crate) fn notify_one(&self) {
             self.0.notify_one();
-        }
-
-        pub(crate) fn notify_all(&self) {
-            self.0.notify_all();
         }
     }
 }

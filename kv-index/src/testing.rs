@@ -71,6 +71,7 @@ pub enum Op {
 
 /// What an [`Op`] answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, in tests")]
 pub enum Answer {
     /// Nothing to compare: the seat was empty, or the call answers nothing.
     None,
@@ -119,9 +120,19 @@ impl<I: Index> Driver<I> {
         Self { index, seats: Vec::new() }
     }
 
+    /// A driver of an `index` that has workers already, one in each seat.
+    pub fn with_workers(index: I, workers: impl IntoIterator<Item = I::Worker>) -> Self {
+        Self { index, seats: workers.into_iter().map(Some).collect() }
+    }
+
     /// The index, for lookups.
     pub fn index(&self) -> &I {
         &self.index
+    }
+
+    /// The workers that are seated, in the order of their seats.
+    pub fn workers(&self) -> impl Iterator<Item = &I::Worker> {
+        self.seats.iter().flatten()
     }
 
     /// Applies one operation.

@@ -51,8 +51,10 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexKind {
-    /// The plain index that every other one is tested against.
+    /// The chain index: lookups wait for nobody, and a block is kept once however many engines hold it.
     #[default]
+    Chain,
+    /// The plain index that every other one is tested against. Slow in large fleets.
     Reference,
 }
 

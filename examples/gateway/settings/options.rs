@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// The index that keeps what every engine holds [default: reference]
+    /// The index that keeps what every engine holds [default: chain]
     #[arg(long, value_enum, value_name = "KIND")]
     pub kv_index: Option<IndexKind>,
 

@@ -3,6 +3,7 @@
 mod answers;
 mod events;
 mod failures;
+mod index_kinds;
 mod placement;
 mod program;
 mod refusals;

@@ -32,9 +32,15 @@ fn without_arguments_it_demonstrates_itself_and_ends_cleanly() {
     seen.extend(lines);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let text = seen.join("\n");
-    for expected in
-        ["Gateway at http://127.0.0.1:", "Engine mock-3 at", "24 requests answered", "0 failed", "curl -si", "Stopping"]
-    {
+    for expected in [
+        "Gateway at http://127.0.0.1:",
+        "index Chain",
+        "Engine mock-3 at",
+        "24 requests answered",
+        "0 failed",
+        "curl -si",
+        "Stopping",
+    ] {
         assert!(text.contains(expected), "{expected} is absent from:\n{text}");
     }
 }

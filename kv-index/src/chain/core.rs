@@ -1,5 +1,6 @@
 //! What all workers of an index share.
 
+use super::compact::Compaction;
 use super::private::PrivateSlots;
 use crate::raw::edges::Edges;
 use crate::raw::names::Names;
@@ -20,6 +21,7 @@ pub(crate) struct Core {
     pub(crate) private: PrivateSlots,
     /// Children beyond the first that leave a place other than the root; none is 0. Under the lock of the place's segment.
     siblings: Siblings,
+    pub(super) compaction: Compaction,
     /// Rises when a worker's number is given to another worker.
     pub(crate) epoch: AtomicU64,
     /// One more than the largest worker's number that was ever given.
@@ -45,6 +47,7 @@ impl Core {
             names: Names::new(secret),
             private: PrivateSlots::new(),
             siblings: Siblings((0..SIBLING_SHARDS).map(|_| Mutex::new(HashMap::new())).collect()),
+            compaction: Compaction::new(),
             epoch: AtomicU64::new(0),
             workers: AtomicUsize::new(0),
             worker_bytes: AtomicUsize::new(0),

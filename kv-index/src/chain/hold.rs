@@ -44,7 +44,7 @@ impl Writer<'_> {
         if here.is_some_and(|(_, views)| views & view != 0) {
             return (Stored::AlreadyHeld, None);
         }
-        let claimed = if here.is_some() { self.is_claimed(segment, at, name) } else { self.bring(segment, at, name) };
+        let claimed = if here.is_some() { Self::is_claimed(segment, at, name) } else { self.bring(segment, at, name) };
         let is_default = self.state.naming.is_default(place, name, claimed, covering, here.is_some());
         if here.is_none() {
             if self.state.naming.private || !is_default {
@@ -54,8 +54,8 @@ impl Writer<'_> {
             }
         }
         self.state.naming.add(place, name, is_default, view, covering);
-        let mask = segment.mask(slot);
-        self.set_mask(segment, slot, mask, mask | place.bit());
+        let entry = segment.entry(slot);
+        self.put(segment, entry, entry.mask | place.bit());
         self.note(segment, at, name, view, true);
         match old.filter(|&(old, _)| old != place) {
             None => (Stored::New, None),
@@ -68,14 +68,14 @@ impl Writer<'_> {
         if self.state.naming.private {
             return false;
         }
-        if self.is_claimed(segment, at, name) {
+        if Self::is_claimed(segment, at, name) {
             return true;
         }
         self.core.release_idle_claim(segment, at);
         segment.record().claimed() >> at & 1 == 0 && self.core.claim(segment, at, name)
     }
 
-    fn is_claimed(&self, segment: &Locked<'_>, at: usize, name: u64) -> bool {
+    fn is_claimed(segment: &Locked<'_>, at: usize, name: u64) -> bool {
         let record = segment.record();
         let names = record.names(record.meta(), at + 1);
         record.claimed() >> at & 1 == 1 && names.last().is_some_and(|word| word.load(Ordering::Relaxed) == name)
@@ -89,8 +89,8 @@ impl Writer<'_> {
         self.note(&segment, place.offset(), name, views, false);
         for view in bits(uncovered) {
             let slot = Slot::new(self.state.id, view as u8);
-            let mask = segment.mask(slot);
-            self.set_mask(&mut segment, slot, mask, mask & !place.bit());
+            let entry = segment.entry(slot);
+            self.put(&mut segment, entry, entry.mask & !place.bit());
         }
         self.core.release(segment, if uncovered == 0 { 0 } else { place.bit() });
         gone

@@ -6,7 +6,7 @@
 //! always gets on.
 
 use super::core::Core;
-use crate::raw::compare::common_prefix;
+use crate::raw::compare::{self, common_prefix};
 use crate::raw::holders::{Holders, Slot};
 use crate::raw::record::Link;
 use crate::raw::segments::{SegmentId, Window};
@@ -23,10 +23,10 @@ pub(crate) struct Scratch {
     bits: Vec<u64>,
     /// Slots that are done, and how deep.
     done: Vec<(u32, Slot)>,
-    /// For each view and worker: the stamp of the last segment that it covered.
+    /// For each worker's main view: the stamp of the last segment that it covered.
     marks: Vec<u32>,
-    /// Workers that `marks` has room for, in each view.
-    stride: usize,
+    /// The same for the further views.
+    other_marks: Vec<Vec<u32>>,
     stamp: u32,
     is_first: bool,
     /// The holders' words of the last segment, if they are all that is active: slots only, and where a cutoff is wanted.
@@ -248,39 +248,49 @@ impl Scratch {
         self.is_first = true;
         self.same.clear();
         // A stamp for each segment, and none twice as long as marks may bear it.
-        if self.stride < workers || self.stamp > u32::MAX / 2 {
-            self.stride = workers.next_power_of_two();
-            self.marks.clear();
-            self.stamp = 0;
+        if self.marks.len() < workers || self.stamp > u32::MAX / 2 {
+            self.forget_marks(workers);
         }
         self.stamp += 2;
     }
 
+    #[cold]
+    fn forget_marks(&mut self, workers: usize) {
+        self.marks.clear();
+        self.marks.resize(workers.next_power_of_two(), 0);
+        self.other_marks.clear();
+        self.stamp = 0;
+    }
+
+    #[inline]
     fn is_done(&self) -> bool {
         self.active.is_empty() && self.bits.is_empty()
     }
 
-    /// Where the slot's mark is. Workers that came since the lookup began have none: at that moment they covered nothing.
+    /// The slot's mark. Workers that came since the lookup began may have none: at that moment they covered nothing.
     #[inline]
-    fn mark(&mut self, slot: Slot) -> Option<usize> {
-        let worker = slot.worker() as usize;
-        let at = usize::from(slot.view()) * self.stride + worker;
-        if self.marks.len() <= at {
-            self.lengthen_marks(slot);
-        }
-        (worker < self.stride).then_some(at)
+    fn mark(&mut self, slot: Slot) -> Option<&mut u32> {
+        if (slot.0 as usize) < self.marks.len() { Some(&mut self.marks[slot.0 as usize]) } else { self.other_mark(slot) }
     }
 
+    /// The mark of a further view.
     #[cold]
-    fn lengthen_marks(&mut self, slot: Slot) {
-        self.marks.resize((usize::from(slot.view()) + 1) * self.stride, 0);
+    fn other_mark(&mut self, slot: Slot) -> Option<&mut u32> {
+        let view = usize::from(slot.view().checked_sub(1)?);
+        let workers = self.marks.len();
+        if self.other_marks.len() <= view {
+            self.other_marks.resize_with(view + 1, Vec::new);
+        }
+        let marks = &mut self.other_marks[view];
+        marks.resize(workers, 0);
+        marks.get_mut(slot.worker() as usize)
     }
 
     /// Takes a segment's holders into account: `matched` places of it are the request's, behind `depth` others. Whether
     /// what was read fits together.
     #[inline]
     fn count(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Matches) -> bool {
-        if self.goes_on(holders, matched) {
+        if self.goes_on(holders, matched) || self.bits_go_on(holders, matched) {
             return true;
         }
         self.next.clear();
@@ -300,13 +310,27 @@ impl Scratch {
         let words = holders.inline();
         // 128 + cutoff - matched has its highest bit where the cutoff reaches.
         let add = (0x80 - matched as u64) * EACH_HALF;
-        !self.same.is_empty()
-            && words.len() == self.same.len()
-            && holders.is_inline()
-            && words.iter().zip(&self.same).all(|(word, &(slots, wanted))| {
-                let pair = word.load(Ordering::Relaxed);
-                pair & SLOTS == slots && ((pair & CUTOFFS) + add) & wanted == wanted
-            })
+        let count = self.same.len();
+        let Some(words) = words.get(..count) else { return false };
+        if count == 0 || !holders.is_inline() || holders.inline().len() != count {
+            return false;
+        }
+        let mut differ = 0;
+        for (word, &(slots, wanted)) in words.iter().zip(&self.same) {
+            let pair = word.load(Ordering::Relaxed);
+            differ |= (pair & SLOTS ^ slots) | (!((pair & CUTOFFS) + add) & wanted);
+        }
+        differ == 0
+    }
+
+    /// Whether all that is active is known as bits, and covers all that was matched.
+    #[inline]
+    fn bits_go_on(&self, holders: &Holders<'_>, matched: usize) -> bool {
+        let all = at_least(holders.dense(), matched).chain(std::iter::repeat(0));
+        self.active.is_empty()
+            && !self.bits.is_empty()
+            && !holders.dense().is_empty()
+            && self.bits.iter().zip(all).fold(0, |left, (&word, all)| left | word & !all) == 0
     }
 
     /// Remembers the holders' words, if they are all that is active.
@@ -324,7 +348,8 @@ impl Scratch {
                 if pair >> half & u64::from(u32::MAX) != 0 {
                     wanted |= 0x80 << half;
                     let slot = Slot((pair >> (half + 8)) as u32 & 0x00ff_ffff);
-                    known += usize::from(self.mark(slot).is_some_and(|mark| self.marks[mark] == self.stamp));
+                    let stamp = self.stamp;
+                    known += usize::from(self.mark(slot).is_some_and(|mark| *mark == stamp));
                 }
             }
             self.same.push((pair & SLOTS, wanted));
@@ -339,12 +364,12 @@ impl Scratch {
     fn count_first(&mut self, holders: &Holders<'_>, matched: usize) -> bool {
         let old = self.stamp;
         holders.for_each_word(|held| {
-            if let Some(mark) = self.mark(held.slot())
-                // Beside a writer a slot may come twice.
-                && self.marks[mark] < old
-            {
-                self.marks[mark] = old;
-                self.sort(held.slot(), mark, held.cutoff(), 0, matched);
+            let goes_on = held.cutoff() >= matched;
+            let Some(mark) = self.mark(held.slot()) else { return };
+            // Beside a writer a slot may come twice.
+            if *mark < old {
+                *mark = old + u32::from(goes_on);
+                self.sort(held.slot(), goes_on, held.cutoff() as u32);
             }
         });
         let dense = holders.dense();
@@ -365,12 +390,13 @@ impl Scratch {
         let mut met = 0;
         holders.for_each_word(|held| {
             let slot = held.slot();
+            let goes_on = held.cutoff() >= matched;
             let Some(mark) = self.mark(slot) else { return };
-            let was_active = self.marks[mark] == old;
+            let was_active = *mark == old;
             if was_active || self.take_bit(slot) {
                 met += usize::from(was_active);
-                self.marks[mark] = 0;
-                self.sort(slot, mark, held.cutoff(), depth, matched);
+                self.set_mark(slot, goes_on);
+                self.sort(slot, goes_on, depth + held.cutoff() as u32);
             }
         });
         let fits = self.count_bits(holders, depth, matched, out);
@@ -385,10 +411,10 @@ impl Scratch {
         let old = self.stamp;
         let active = std::mem::take(&mut self.active);
         for &slot in &active {
-            if let Some(mark) = self.mark(slot).filter(|&mark| self.marks[mark] == old) {
-                self.marks[mark] = 0;
+            if self.mark(slot).is_some_and(|mark| *mark == old) {
                 let cutoff = if (slot.0 as usize) < holders.span() { holders.dense_cutoff(slot.0) } else { 0 };
-                self.sort(slot, mark, cutoff, depth, matched);
+                self.set_mark(slot, cutoff >= matched);
+                self.sort(slot, cutoff >= matched, depth + cutoff as u32);
             }
         }
         self.active = active;
@@ -437,14 +463,22 @@ impl Scratch {
         was
     }
 
-    /// Puts a slot among those that go on or those that are done.
+    /// Marks a slot that was active as one that goes on, or does not.
     #[inline]
-    fn sort(&mut self, slot: Slot, mark: usize, cutoff: usize, depth: u32, matched: usize) {
-        if cutoff >= matched {
-            self.marks[mark] = self.stamp + 1;
+    fn set_mark(&mut self, slot: Slot, goes_on: bool) {
+        let new = if goes_on { self.stamp + 1 } else { 0 };
+        if let Some(mark) = self.mark(slot) {
+            *mark = new;
+        }
+    }
+
+    /// Puts a slot among those that go on or those that are done, `depth` deep.
+    #[inline]
+    fn sort(&mut self, slot: Slot, goes_on: bool, depth: u32) {
+        if goes_on {
             self.next.push(slot);
         } else {
-            self.done.push((depth + cutoff as u32, slot));
+            self.done.push((depth, slot));
         }
     }
 
@@ -476,24 +510,13 @@ impl Scratch {
 /// For each 64 workers, the bits of those whose cutoff is at least `cutoff`, 1 to 64.
 #[inline]
 fn at_least(dense: &[AtomicU64], cutoff: usize) -> impl Iterator<Item = u64> {
-    let subtract = cutoff as u64 * 0x0101_0101_0101_0101;
-    dense.chunks(8).map(move |words| {
-        let bits = words.iter().map(|word| {
-            // Cutoffs fit in seven bits: the highest bit of each byte is left only if nothing was borrowed.
-            let high = ((word.load(Ordering::Relaxed) | HIGHEST) - subtract) & HIGHEST;
-            // Moves the eight highest bits together (one multiplication: bit 8i + 7 goes to 56 + i).
-            high.wrapping_mul(0x0002_0408_1020_4081) >> 56
-        });
-        (0..).zip(bits).fold(0, |all, (nth, bits)| all | bits << (nth * 8))
-    })
+    dense.chunks(8).map(move |words| compare::at_least(words, cutoff))
 }
 
 /// The slots, the cutoffs and the lowest bits of both halves of a pair of holders' words.
 const SLOTS: u64 = 0xffff_ff00_ffff_ff00;
 const CUTOFFS: u64 = 0x0000_007f_0000_007f;
 const EACH_HALF: u64 = 0x0000_0001_0000_0001;
-
-const HIGHEST: u64 = 0x8080_8080_8080_8080;
 
 /// The numbers of the bits that are set.
 fn set_bits(words: impl Iterator<Item = u64>) -> impl Iterator<Item = u32> {

@@ -1,5 +1,6 @@
 //! The chain index.
 
+mod compact;
 mod core;
 mod hold;
 mod lookup;
@@ -7,6 +8,7 @@ mod lookup;
 mod loom;
 mod naming;
 mod own;
+mod portable;
 mod privacy;
 mod private;
 mod release;
@@ -104,7 +106,12 @@ impl ChainIndex {
     pub fn stats(&self) -> ChainStats {
         let core = &self.shared.core;
         let workers = self.shared.roster.read().states.iter().flatten().count();
-        ChainStats { bytes: core.bytes(), mapped_bytes: core.segments.mapped_bytes(), segments: core.segments.count(), workers }
+        ChainStats {
+            bytes: core.bytes(),
+            mapped_bytes: core.segments.mapped_bytes() + core.names.mapped_bytes(),
+            segments: core.segments.count(),
+            workers,
+        }
     }
 
     fn state(&self, worker: WorkerId) -> Option<Arc<Mutex<State>>> {
@@ -224,6 +231,7 @@ impl Worker for ChainWorker {
             };
             writer.check_budget(blocks.len())?;
             writer.store(view, place, blocks, out);
+            writer.core.compact(blocks.len());
             Ok(())
         })
     }
@@ -233,7 +241,10 @@ impl Worker for ChainWorker {
         if view.0 >= self.views() {
             return out.resize(names.len(), Removed::Unknown);
         }
-        self.write(|writer| writer.remove(view, names, out));
+        self.write(|writer| {
+            writer.remove(view, names, out);
+            writer.core.compact(names.len());
+        });
     }
 
     fn holds(&self, view: View, name: BlockName) -> bool {
@@ -261,6 +272,7 @@ impl Worker for ChainWorker {
     }
 
     fn clear(&mut self) {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method's lifetime is not general enough")]
         self.write(|writer| writer.clear());
     }
 }
@@ -321,15 +333,14 @@ impl Writer<'_> {
         let record = segment.record();
         let meta = record.meta();
         let names = record.names(meta, meta.len);
-        for at in 0..meta.len {
-            let place = Place::new(segment.id, at);
+        for place in (0..meta.len).map(|at| Place::new(segment.id, at)) {
             let covering = self.covering_locked(segment, place);
             if covering == 0 {
                 continue;
             }
             let (default_views, others) = self.state.naming.at(place, covering);
             if default_views != 0 {
-                push_holdings(segment, place, names[at].load(Ordering::Relaxed), default_views, all);
+                push_holdings(segment, place, names[place.offset()].load(Ordering::Relaxed), default_views, all);
             }
             for &(name, views) in others {
                 push_holdings(segment, place, name, views, all);

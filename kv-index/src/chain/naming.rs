@@ -38,10 +38,11 @@ impl Naming {
         Self { private: false, own: OwnNames::new(secret), special: HashMap::new() }
     }
 
-    /// Whether every name that the worker holds is a shared one, and every view that covers its place holds it.
+    /// Whether an agreeing worker may take `name` at `place` for what the shared table says of it: the worker has no say of its
+    /// own about either.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        !self.private && self.own.is_empty()
+    pub(crate) fn is_plain(&self, place: Place, name: u64) -> bool {
+        self.own.is_empty() || (self.own.find(name).is_none() && !self.special.contains_key(&place))
     }
 
     /// Whether so many own names are too many for a worker that holds `held` blocks.
@@ -49,9 +50,11 @@ impl Naming {
         !self.private && self.own.len() > OWN_MIN && self.own.len() as u64 > held / OWN_SHARE
     }
 
+    /// Bytes in use, with room for one other name in each special place.
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        let others: usize = self.special.values().map(|special| special.others.capacity() * size_of::<(u64, u32)>()).sum();
-        self.own.bytes() + self.special.capacity() * (size_of::<(Place, Special)>() + 1) + others
+        let special = self.special.capacity() * (size_of::<(Place, Special)>() + 1);
+        self.own.bytes() + special + self.special.len() * size_of::<(u64, u32)>()
     }
 
     /// The views of `covering` that hold `name` at `place`, a place that `name` would lead to.

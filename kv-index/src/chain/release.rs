@@ -19,7 +19,7 @@ impl Core {
         }
         let len = segment.record().meta().len;
         if dead >> (len - 1) & 1 == 1 {
-            self.truncate(&mut segment);
+            Self::truncate(&mut segment);
             self.bury(segment);
         }
     }
@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Cuts off the places at the end that nobody holds and no child follows.
-    fn truncate(&self, segment: &mut Locked<'_>) {
+    fn truncate(segment: &mut Locked<'_>) {
         let record = segment.record();
         let mut meta = record.meta();
         let needed = segment.held_of(prefix(meta.len), |_| true) | record.edges();
@@ -71,7 +71,7 @@ impl Core {
             Self::end(segment);
             let len = above.record().meta().len;
             if offset == len {
-                self.truncate(&mut above);
+                Self::truncate(&mut above);
             }
             segment = above;
         }

@@ -1,48 +1,118 @@
 //! Removing: names that stand side by side go together.
 
+use super::naming::Naming;
 use super::state::Writer;
 use crate::raw::holders::Slot;
 use crate::raw::place::Place;
+use crate::raw::record::PLACES;
 use crate::raw::segments::{Locked, SegmentId};
 use crate::sync::atomic::Ordering;
-use crate::{BlockName, Digest, Removed, View};
+use crate::{BlockName, ContentHash, Digest, Removed, View};
 
 impl Writer<'_> {
     /// Takes `names` out of `view`. `out` gets one entry for each.
     pub(crate) fn remove(&mut self, view: View, names: &[BlockName], out: &mut Vec<Removed>) {
         let slot = self.state.slot(view);
         let mut guess = None;
+        let mut fetched = 0;
         while let Some(&name) = names.get(out.len()) {
-            if self.state.naming.is_plain() {
-                let taken = self.remove_run(slot, &names[out.len()..], &mut guess);
-                out.resize(out.len() + taken.max(1), if taken > 0 { Removed::Removed } else { Removed::Unknown });
-            } else {
-                out.push(self.remove_one(1 << view.0, name));
+            let rest = &names[out.len()..];
+            // Names that came one by one so far lie apart: a dozen cache misses each, which can be had side by side.
+            if guess.is_none() && out.len() >= fetched && fetched > 0 && !self.state.naming.private {
+                self.fetch(slot, &rest[..rest.len().min(FETCH)]);
+                fetched += FETCH;
+            }
+            let taken = match &self.state.naming {
+                naming if !naming.private => self.remove_run(slot, rest, &mut guess),
+                _ if self.state.views() == 1 => self.remove_own(slot, rest),
+                _ => None,
+            };
+            match taken {
+                Some(0) => out.push(Removed::Unknown),
+                Some(taken) => {
+                    fetched = if taken == 1 { fetched.max(out.len() + 1) } else { 0 };
+                    out.resize(out.len() + taken, Removed::Removed);
+                }
+                None => out.push(self.remove_one(1 << view.0, name)),
             }
         }
     }
 
-    /// Removes the first of `names`, of an agreeing worker, and those after it that stand beside it in the segment. How many; none
-    /// if the view does not hold the first. `guess` is where the first may be, and then where the next may be.
-    fn remove_run(&mut self, slot: Slot, names: &[BlockName], guess: &mut Option<Place>) -> usize {
+    /// Fetches what the removal of these names will look at.
+    fn fetch(&self, slot: Slot, names: &[BlockName]) {
+        let core = self.core;
+        let mut hashes = [0; FETCH];
+        for (hash, name) in hashes.iter_mut().zip(names) {
+            *hash = core.names.hash(name.0);
+            core.names.prefetch(*hash);
+        }
+        let mut places = [None; FETCH];
+        for (place, hash) in places.iter_mut().zip(&hashes[..names.len()]) {
+            *place = core.names.likely(*hash);
+            place.iter().for_each(|place| core.segments.prefetch_descriptor(place.segment()));
+        }
+        let each = || places.iter().flatten();
+        each().for_each(|place| core.segments.prefetch_header(place.segment()));
+        each().for_each(|&place| core.segments.prefetch_place(place, slot));
+        each().for_each(|place| core.segments.prefetch_mask(place.segment(), slot));
+    }
+
+    /// Removes the first of `names`, of a private worker with one view, and those after it that stand in the same segment.
+    /// How many; none at all if that takes a closer look.
+    fn remove_own(&mut self, slot: Slot, names: &[BlockName]) -> Option<usize> {
+        let (core, state) = (self.core, &mut *self.state);
+        let Some(first) = state.naming.own.find(names[0].0) else { return Some(0) };
+        names.iter().take(PLACES).for_each(|name| state.naming.own.prefetch(name.0));
+        let mut segment = core.segments.lock(first.segment()).expect("a worker's places stay");
+        let entry = segment.entry(slot);
+        let record = segment.record();
+        let contents = record.contents(record.meta(), record.meta().len);
+        let position = record.parent().1;
+        let mut gone = 0;
+        let mut count = 0;
+        for &name in names {
+            let Some(place) = state.naming.own.find(name.0).filter(|place| place.segment() == first.segment()) else { break };
+            if state.naming.is_special(place) {
+                break;
+            }
+            state.naming.own.remove(name.0);
+            let content = ContentHash(contents[place.offset()].load(Ordering::Relaxed));
+            state.digests[0].subtract(position + place.offset() as u32, content, name);
+            gone |= place.bit();
+            count += 1;
+        }
+        if count == 0 {
+            return None;
+        }
+        self.put(&mut segment, entry, entry.mask & !gone);
+        core.release(segment, gone);
+        Some(count)
+    }
+
+    /// Removes the first of `names`, of an agreeing worker, and those after it that stand beside it in the segment. How many;
+    /// `None` if that takes a closer look. `guess` is where the first may be, and then where the next may be.
+    fn remove_run(&mut self, slot: Slot, names: &[BlockName], guess: &mut Option<Place>) -> Option<usize> {
         let segments = &self.core.segments;
         let BlockName(first) = names[0];
         let guessed = guess.take().filter(|&place| segments.name_at(place) == Some(first));
-        let Some(place) = guessed.or_else(|| self.core.names.find(segments, self.core.names.hash(first), first)) else {
-            return 0;
-        };
-        let Some(mut segment) = segments.lock(place.segment()) else { return 0 };
-        let mask = segment.mask(slot);
+        let found = guessed.or_else(|| self.core.names.find(segments, self.core.names.hash(first), first));
+        if !self.state.naming.is_plain(found.unwrap_or_default(), first) {
+            return None;
+        }
+        let Some(place) = found else { return Some(0) };
+        let Some(mut segment) = segments.lock(place.segment()) else { return Some(0) };
+        let entry = segment.entry(slot);
+        let mask = entry.mask;
         // Of what this worker holds, nobody else takes the name away; if it holds nothing here, anything may have happened.
         if mask & place.bit() == 0 || name_of(&segment, place.offset()) != Some(first) {
-            return 0;
+            return Some(0);
         }
-        let (gone, count, last) = run(&segment, place.offset(), mask, names);
+        let (gone, count, last) = run(&segment, place.offset(), mask, names, &self.state.naming);
         subtract(&segment, gone, &mut self.state.digests[usize::from(slot.view())]);
         *guess = beside(&segment, last);
-        self.set_mask(&mut segment, slot, mask, mask & !gone);
+        self.put(&mut segment, entry, mask & !gone);
         self.core.release(segment, gone);
-        count
+        Some(count)
     }
 
     /// Forgets everything.
@@ -74,6 +144,9 @@ impl Writer<'_> {
     }
 }
 
+/// Names whose lines are fetched at a time.
+const FETCH: usize = 16;
+
 /// The name that is claimed at a place of a locked segment.
 fn name_of(segment: &Locked<'_>, at: usize) -> Option<u64> {
     let record = segment.record();
@@ -83,14 +156,17 @@ fn name_of(segment: &Locked<'_>, at: usize) -> Option<u64> {
 
 /// The places, from `at` on, whose names come one after the other in `names`, in either direction, and are in `mask`: as
 /// bits, how many, and the last.
-fn run(segment: &Locked<'_>, mut at: usize, mask: u64, names: &[BlockName]) -> (u64, usize, usize) {
+fn run(segment: &Locked<'_>, mut at: usize, mask: u64, names: &[BlockName], naming: &Naming) -> (u64, usize, usize) {
     let record = segment.record();
     let meta = record.meta();
     let words = record.names(meta, meta.len);
     let free = mask & record.claimed();
     let mut gone = 1u64 << at;
     let is = |at: usize, gone: u64, name: BlockName| {
-        at < words.len() && (free & !gone) >> at & 1 == 1 && words[at].load(Ordering::Relaxed) == name.0
+        at < words.len()
+            && (free & !gone) >> at & 1 == 1
+            && words[at].load(Ordering::Relaxed) == name.0
+            && naming.is_plain(Place::new(segment.id, at), name.0)
     };
     for (nth, &name) in names.iter().enumerate().skip(1) {
         // Engines evict a chain from its tail; some drop a node from its head.
@@ -122,7 +198,7 @@ fn subtract(segment: &Locked<'_>, gone: u64, digest: &mut Digest) {
     let (contents, names) = (record.contents(meta, meta.len), record.names(meta, meta.len));
     let position = record.parent().1;
     for at in super::release::bits(gone) {
-        let content = crate::ContentHash(contents[at].load(Ordering::Relaxed));
+        let content = ContentHash(contents[at].load(Ordering::Relaxed));
         digest.subtract(position + at as u32, content, BlockName(names[at].load(Ordering::Relaxed)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::naming::Naming;
-use crate::raw::holders::Slot;
+use crate::raw::holders::{Entry, Slot};
 use crate::raw::place::Place;
 use crate::raw::segments::{Locked, SegmentId};
 use crate::sync::atomic::Ordering;
@@ -53,7 +53,7 @@ impl State {
         Slot::new(self.id, view.0)
     }
 
-    fn slots(&self) -> impl Iterator<Item = (u32, Slot)> + use<> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, Slot)> + use<> {
         let id = self.id;
         (0..self.views()).map(move |view| (1 << view, Slot::new(id, view)))
     }
@@ -106,20 +106,25 @@ impl Writer<'_> {
         (views != 0).then_some((place, views))
     }
 
-    /// Makes the view of `slot` hold `mask` of a locked segment, where it held `before`.
-    pub(crate) fn set_mask(&mut self, segment: &mut Locked<'_>, slot: Slot, before: u64, mask: u64) {
-        segment.set_mask(slot, mask);
+    /// Makes the slot that was found in a locked segment hold `mask`.
+    #[inline]
+    pub(crate) fn put<'a>(&mut self, segment: &mut Locked<'a>, entry: Entry<'a>, mask: u64) {
+        let before = entry.mask;
+        segment.put(entry, mask);
         match (before, mask) {
             (0, 0) => {}
-            (0, _) => {
-                self.state.words += 1;
-                self.state.segments.push(segment.id);
-                if self.state.segments.len() > self.state.words * 2 + LIST_SLACK {
-                    self.compact_list(segment);
-                }
-            }
+            (0, _) => self.enlist(segment),
             (_, 0) => self.state.words -= 1,
             _ => {}
+        }
+    }
+
+    /// Notes that a view holds something of a segment where it held nothing.
+    fn enlist(&mut self, segment: &Locked<'_>) {
+        self.state.words += 1;
+        self.state.segments.push(segment.id);
+        if self.state.segments.len() > self.state.words * 2 + LIST_SLACK {
+            self.compact_list(segment);
         }
     }
 

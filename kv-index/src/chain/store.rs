@@ -2,7 +2,7 @@
 
 use super::core::{Core, has_edge};
 use super::state::Writer;
-use crate::raw::holders::{Slot, prefix};
+use crate::raw::holders::{Entry, Slot, prefix};
 use crate::raw::place::Place;
 use crate::raw::record::{Meta, PLACES};
 use crate::raw::segments::{Locked, SegmentId};
@@ -128,7 +128,7 @@ impl<'a> Store<'_, 'a> {
     }
 
     /// Goes along a locked segment from `offset`: over the places that are there, then over new ones at its end, or on to a child.
-    fn along(&mut self, mut segment: Locked<'_>, offset: usize) -> Step {
+    fn along(&mut self, mut segment: Locked<'a>, offset: usize) -> Step {
         let record = segment.record();
         let meta = record.meta();
         let same = common(&record.contents(meta, meta.len)[offset..], self.rest());
@@ -144,7 +144,7 @@ impl<'a> Store<'_, 'a> {
     }
 
     /// Goes from `offset` of a locked segment to the child that goes on as the blocks do, made if there is none.
-    fn branch(&mut self, segment: Locked<'_>, offset: usize) -> Step {
+    fn branch(&mut self, segment: Locked<'a>, offset: usize) -> Step {
         let content = self.rest()[0].content.0;
         let core = self.writer.core;
         if let Some(child) = core.child(&segment, offset, content) {
@@ -204,21 +204,39 @@ impl<'a> Store<'_, 'a> {
 
     /// Holds the next `count` blocks at the places from `offset` of a locked segment, as far as no block moves: letting go
     /// of the old place takes another lock.
-    fn hold_run(&mut self, mut segment: Locked<'_>, offset: usize, count: usize) -> Step {
-        let start = self.out.len();
-        let mut mask = segment.mask(self.slot);
-        let before = mask;
+    fn hold_run(&mut self, mut segment: Locked<'a>, offset: usize, count: usize) -> Step {
+        let entry = segment.entry(self.slot);
+        let mut mask = entry.mask;
         let mut done = 0;
-        if self.writer.state.naming.is_plain() {
+        let naming = &self.writer.state.naming;
+        if !naming.private {
             done += self.hold_agreed(&segment, offset, count, &mut mask);
-            done += self.claim_fresh(&mut segment, offset + done, count - done, &mut mask);
-        } else if self.writer.state.naming.private && self.writer.state.views() == 1 {
+            if done < count {
+                done += self.claim_fresh(&mut segment, offset + done, count - done, &mut mask);
+            }
+        } else if self.writer.state.views() == 1 {
             done += self.own_fresh(&segment, offset, count, &mut mask);
         }
-        let mut known = before;
-        for nth in done..count {
-            let at = offset + nth;
-            let Some(BlockName(name)) = self.blocks[start + nth].name else {
+        if done < count {
+            return self.hold_one_by_one(segment, offset + done, count - done, entry, mask);
+        }
+        if mask != entry.mask {
+            self.writer.put(&mut segment, entry, mask);
+        }
+        Step::On(self.cursor(&segment, offset + count))
+    }
+
+    /// The same with a closer look at each block. What `mask` says beyond the entry's is held already but not yet written.
+    fn hold_one_by_one(
+        &mut self,
+        mut segment: Locked<'a>,
+        offset: usize,
+        count: usize,
+        mut entry: Entry<'a>,
+        mut mask: u64,
+    ) -> Step {
+        for at in offset..offset + count {
+            let Some(BlockName(name)) = self.rest()[0].name else {
                 self.out.push(Stored::Step);
                 continue;
             };
@@ -230,10 +248,10 @@ impl<'a> Store<'_, 'a> {
                 self.out.push(stored);
                 continue;
             }
-            self.writer.set_mask(&mut segment, self.slot, known, mask);
+            self.writer.put(&mut segment, entry, mask);
             let (stored, moved) = self.writer.hold(&mut segment, at, name, self.slot);
-            mask = segment.mask(self.slot);
-            known = mask;
+            entry = segment.entry(self.slot);
+            mask = entry.mask;
             self.out.push(stored);
             if let Some((place, views)) = moved {
                 let cursor = self.cursor(&segment, at + 1);
@@ -242,37 +260,50 @@ impl<'a> Store<'_, 'a> {
                 return Step::On(cursor);
             }
         }
-        if mask != known {
-            self.writer.set_mask(&mut segment, self.slot, known, mask);
-        }
+        self.writer.put(&mut segment, entry, mask);
         Step::On(self.cursor(&segment, offset + count))
     }
 
     /// Holds the next blocks as long as the places from `offset` bear their names. The whole of it is a comparison of arrays.
+    #[inline]
     fn hold_agreed(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) -> usize {
         let record = segment.record();
-        let meta = record.meta();
-        let claimed = record.claimed() >> offset;
-        let names = record.names(meta, offset + count).get(offset..).unwrap_or_default();
+        let claimed = (record.claimed() >> offset).trailing_ones() as usize;
+        let names = record.names(record.meta(), offset + count.min(claimed)).get(offset..).unwrap_or_default();
         let blocks = &self.blocks[self.out.len()..];
-        let position = record.parent().1 + offset as u32;
-        let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
-        let held = *mask >> offset;
-        let mut agreed = 0;
-        for (word, block) in names.iter().zip(blocks) {
-            let name = word.load(Ordering::Relaxed);
-            if claimed >> agreed & 1 == 0 || block.name != Some(BlockName(name)) {
-                break;
-            }
-            let is_held = held >> agreed & 1 == 1;
-            if !is_held {
-                digest.add(position + agreed as u32, block.content, BlockName(name));
+        let agrees = |(word, block): &(&AtomicU64, &Block)| block.name == Some(BlockName(word.load(Ordering::Relaxed)));
+        let mut count = names.iter().zip(blocks).take_while(agrees).count();
+        if !self.writer.state.naming.own.is_empty() {
+            count = self.plain_prefix(segment, offset, count);
+        }
+        if count > 0 {
+            self.take_agreed(segment, offset, count, mask);
+        }
+        count
+    }
+
+    /// How many of the next `count` blocks, which have names, are nothing special to the worker at the places from `offset`.
+    fn plain_prefix(&self, segment: &Locked<'_>, offset: usize, count: usize) -> usize {
+        let naming = &self.writer.state.naming;
+        let is_plain = |(nth, name): &(usize, BlockName)| naming.is_plain(Place::new(segment.id, offset + nth), name.0);
+        names(self.rest()).take(count).enumerate().take_while(is_plain).count()
+    }
+
+    /// Notes that the next `count` blocks are held from `offset` on, those in the mask as before.
+    #[inline]
+    fn take_agreed(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) {
+        let held = *mask >> offset & prefix(count);
+        if held == 0 {
+            return self.take(segment, offset, count, mask);
+        }
+        for at in 0..count {
+            let is_held = held >> at & 1 == 1;
+            if let (false, Some(BlockName(name))) = (is_held, self.rest()[0].name) {
+                self.writer.note(segment, offset + at, name, self.view, true);
             }
             self.out.push(if is_held { Stored::AlreadyHeld } else { Stored::New });
-            agreed += 1;
         }
-        *mask |= prefix(agreed) << offset;
-        agreed
+        *mask |= prefix(count) << offset;
     }
 
     /// Holds the next blocks as long as the places from `offset` have no claim and nobody claims their names elsewhere.
@@ -284,7 +315,10 @@ impl<'a> Store<'_, 'a> {
         let claimed = segment.record().claimed();
         let blocks = &self.blocks[self.out.len()..];
         let free = (claimed >> offset).trailing_zeros() as usize;
-        let fresh = blocks.iter().take(count.min(free)).take_while(|block| block.name.is_some()).count();
+        let mut fresh = blocks.iter().take(count.min(free)).take_while(|block| block.name.is_some()).count();
+        if !self.writer.state.naming.own.is_empty() {
+            fresh = self.plain_prefix(segment, offset, fresh);
+        }
         if fresh == 0 {
             return 0;
         }
@@ -321,16 +355,18 @@ impl<'a> Store<'_, 'a> {
         held
     }
 
-    /// Notes that the next `count` blocks are held anew, from `offset` on.
+    /// Notes that the next `count` blocks, which have names, are held anew from `offset` on.
+    #[inline]
     fn take(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) {
         let position = segment.record().parent().1 + offset as u32;
+        let start = self.out.len();
         let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
-        for ((nth, block), name) in
-            (0..).zip(&self.blocks[self.out.len()..]).zip(names(&self.blocks[self.out.len()..])).take(count)
-        {
-            digest.add(position + nth, block.content, name);
+        for (nth, block) in (position..).zip(&self.blocks[start..start + count]) {
+            if let Some(name) = block.name {
+                digest.add(nth, block.content, name);
+            }
         }
-        self.out.resize(self.out.len() + count, Stored::New);
+        self.out.resize(start + count, Stored::New);
         *mask |= prefix(count) << offset;
     }
 
@@ -345,7 +381,7 @@ impl<'a> Store<'_, 'a> {
             let free = mask & bit == 0 && (self.writer.state.views() == 1 || self.writer.covering_locked(segment, place) == 0);
             return (free && self.writer.state.naming.own.insert(name, place).is_ok()).then_some(Stored::New);
         }
-        if !naming.own.is_empty() && (naming.own.find(name).is_some() || naming.is_special(place)) {
+        if !naming.is_plain(place, name) {
             return None;
         }
         let record = segment.record();

@@ -12,8 +12,32 @@ pub(crate) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> u
     same + rest.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
 }
 
+/// Of up to 64 cutoffs, one to a byte in the lower seven bits and eight to a word, those that are at least `least` (1 to 64),
+/// as bits.
+#[inline]
+pub(crate) fn at_least(cutoffs: &[AtomicU64], least: usize) -> u64 {
+    wide::at_least(cutoffs, least)
+}
+
 /// Words that are compared without a branch among them.
 const STEP: usize = 8;
+
+/// The lowest and the highest bit of each byte.
+const LOWEST: u64 = 0x0101_0101_0101_0101;
+const HIGHEST: u64 = 0x8080_8080_8080_8080;
+
+/// The portable form.
+#[inline]
+fn at_least_by_words(cutoffs: &[AtomicU64], least: usize) -> u64 {
+    let subtract = least as u64 * LOWEST;
+    let bits = cutoffs.iter().take(8).map(|word| {
+        // Cutoffs fit in seven bits: the highest bit of each byte is left only if nothing was borrowed.
+        let high = ((word.load(Ordering::Relaxed) | HIGHEST) - subtract) & HIGHEST;
+        // Moves the eight highest bits together (one multiplication: bit 8i + 7 goes to 56 + i).
+        high.wrapping_mul(0x0002_0408_1020_4081) >> 56
+    });
+    (0..).zip(bits).fold(0, |all, (nth, bits)| all | bits << (nth * 8))
+}
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_shuttle))))]
 mod wide {
@@ -25,15 +49,121 @@ mod wide {
     #[inline]
     pub(super) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         let steps = contents.len().min(wanted.len()) / STEP;
-        let mut left = steps;
-        // SAFETY: reads the first `steps * STEP` words of both (a `ContentHash` is one, transparently) and writes nothing.
-        // Others may store to `contents` meanwhile, which is why this is assembly and not a vector load: in Rust's terms these
-        // are relaxed loads of the atomics, and the processor does not tear the aligned words of a 16-byte load. SSE2 is
-        // part of x86-64.
+        if steps == 0 {
+            return 0;
+        }
+        // SAFETY: both have `steps * STEP` words (a `ContentHash` is one, transparently), and the processor knows AVX2 where it
+        // is asked for; SSE2 is part of x86-64.
+        let left = unsafe {
+            if is_x86_feature_detected!("avx2") {
+                steps_left_avx2(contents, wanted, steps)
+            } else {
+                steps_left_sse2(contents, wanted, steps)
+            }
+        };
+        (steps - left) * STEP
+    }
+
+    /// Eight words at a time, or as many as there are.
+    #[inline]
+    pub(super) fn at_least(cutoffs: &[AtomicU64], least: usize) -> u64 {
+        if cutoffs.len() < 8 {
+            return super::at_least_by_words(cutoffs, least);
+        }
+        let (low, high): (u64, u64);
+        // SAFETY: reads eight words, as relaxed loads (see below), and writes nothing.
         unsafe {
             asm!(
-                "test {left}, {left}",
-                "jz 3f",
+                "movq xmm5, {mask}",
+                "punpcklqdq xmm5, xmm5",
+                "movq xmm4, {less}",
+                "punpcklqdq xmm4, xmm4",
+                "movdqu xmm0, [{cutoffs}]",
+                "movdqu xmm1, [{cutoffs} + 16]",
+                "movdqu xmm2, [{cutoffs} + 32]",
+                "movdqu xmm3, [{cutoffs} + 48]",
+                "pand xmm0, xmm5",
+                "pand xmm1, xmm5",
+                "pand xmm2, xmm5",
+                "pand xmm3, xmm5",
+                "pcmpgtb xmm0, xmm4",
+                "pcmpgtb xmm1, xmm4",
+                "pcmpgtb xmm2, xmm4",
+                "pcmpgtb xmm3, xmm4",
+                "pmovmskb {low:e}, xmm0",
+                "pmovmskb {b:e}, xmm1",
+                "pmovmskb {high:e}, xmm2",
+                "pmovmskb {d:e}, xmm3",
+                "shl {b:e}, 16",
+                "or {low:e}, {b:e}",
+                "shl {d:e}, 16",
+                "or {high:e}, {d:e}",
+                cutoffs = in(reg) cutoffs.as_ptr(),
+                mask = in(reg) !super::HIGHEST,
+                less = in(reg) (least as u64 - 1) * super::LOWEST,
+                low = out(reg) low,
+                high = out(reg) high,
+                b = out(reg) _,
+                d = out(reg) _,
+                out("xmm0") _,
+                out("xmm1") _,
+                out("xmm2") _,
+                out("xmm3") _,
+                out("xmm4") _,
+                out("xmm5") _,
+                options(nostack, readonly),
+            );
+        }
+        low | high << 32
+    }
+
+    // Both read the first `steps * STEP` words of `contents` and `wanted` and write nothing. Others may store to `contents`
+    // meanwhile, which is why this is assembly and not a vector load: in Rust's terms these are relaxed loads of the
+    // atomics, and the processor does not tear the aligned words of a wider load.
+
+    /// # Safety
+    /// Both have `steps * STEP` words, `steps` is at least 1, and the processor knows AVX2.
+    #[inline]
+    unsafe fn steps_left_avx2(contents: &[AtomicU64], wanted: &[ContentHash], steps: usize) -> usize {
+        let mut left = steps;
+        // SAFETY: the caller's promises; see above.
+        unsafe {
+            asm!(
+                "2:",
+                "vmovdqu ymm0, [{wanted}]",
+                "vmovdqu ymm1, [{wanted} + 32]",
+                "vpcmpeqd ymm0, ymm0, [{contents}]",
+                "vpcmpeqd ymm1, ymm1, [{contents} + 32]",
+                "vpand ymm0, ymm0, ymm1",
+                "vpmovmskb {equal:e}, ymm0",
+                "cmp {equal:e}, -1",
+                "jne 3f",
+                "add {wanted}, 64",
+                "add {contents}, 64",
+                "dec {left}",
+                "jnz 2b",
+                "3:",
+                "vzeroupper",
+                left = inout(reg) left,
+                contents = inout(reg) contents.as_ptr() => _,
+                wanted = inout(reg) wanted.as_ptr() => _,
+                out("xmm0") _,
+                out("xmm1") _,
+                equal = out(reg) _,
+                options(nostack, readonly),
+            );
+        }
+        left
+    }
+
+    /// # Safety
+    /// Both have `steps * STEP` words, and `steps` is at least 1.
+    #[inline]
+    unsafe fn steps_left_sse2(contents: &[AtomicU64], wanted: &[ContentHash], steps: usize) -> usize {
+        let mut left = steps;
+        // SAFETY: the caller's promises; see above.
+        unsafe {
+            asm!(
                 "2:",
                 "movdqu {a}, [{wanted}]",
                 "movdqu {b}, [{wanted} + 16]",
@@ -70,13 +200,31 @@ mod wide {
                 options(nostack, readonly),
             );
         }
-        (steps - left) * STEP
+        left
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn both_widths_agree() {
+        let contents: Vec<AtomicU64> = (0..64).map(AtomicU64::new).collect();
+        for at in 0..64 {
+            let wanted: Vec<ContentHash> = (0..64).map(|nth| ContentHash(if nth == at { 99 } else { nth })).collect();
+            // SAFETY: 64 words are 8 steps.
+            let narrow = unsafe { steps_left_sse2(&contents, &wanted, 8) };
+            assert_eq!((8 - narrow) as u64, at / 8);
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: as above.
+                assert_eq!(unsafe { steps_left_avx2(&contents, &wanted, 8) }, narrow);
+            }
+        }
     }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_shuttle)))))]
 mod wide {
     use super::{AtomicU64, ContentHash, Ordering, STEP};
+
+    pub(super) use super::at_least_by_words as at_least;
 
     /// The same in whole steps: a multiple of [`STEP`], and no word before it differs.
     #[inline]
@@ -93,6 +241,21 @@ mod wide {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cutoffs_that_reach_are_found_with_and_without_masks() {
+        for words in [1, 2, 7, 8] {
+            let bytes: Vec<u8> = (0..words * 8u8).map(|nth| (nth.wrapping_mul(37) % 65) | (nth % 2) << 7).collect();
+            let cutoffs: Vec<AtomicU64> =
+                bytes.chunks(8).map(|chunk| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap()))).collect();
+            for least in 1..=64 {
+                let expected =
+                    (0..).zip(&bytes).fold(0u64, |all, (nth, byte)| all | u64::from(usize::from(byte & 0x7f) >= least) << nth);
+                assert_eq!(at_least(&cutoffs, least), expected, "{words} words, at least {least}");
+                assert_eq!(at_least_by_words(&cutoffs, least), expected);
+            }
+        }
+    }
 
     #[test]
     fn the_first_difference_ends_it_wherever_it_is() {

@@ -114,14 +114,6 @@ impl Edges {
         }
     }
 
-    /// Fetches the line where the entry of `hash` would be.
-    #[inline]
-    pub(crate) fn prefetch(&self, slabs: &Slabs, hash: u64) {
-        let table = Table(self.shard(hash).descriptor.load(Ordering::Relaxed));
-        let line = hash as u32 & (table.lines() as u32).wrapping_sub(1);
-        super::prefetch::read(slabs.address(Line(table.block().0.wrapping_add(line))));
-    }
-
     /// Locks the shard where the entry of `hash` stands.
     pub(crate) fn lock<'a>(&'a self, slabs: &'a Slabs, hash: u64) -> LockedShard<'a> {
         let shard = self.shard(hash);

@@ -6,8 +6,9 @@
 //! store.
 //!
 //! Words stand in the record, and beyond 36 of them in a list outside. Where the slots are dense enough, the workers' main views
-//! stand in a table instead, one byte for each worker: cutoff and the mask flag. The extension (one line) leads to the list,
-//! the dense table and the masks.
+//! stand in a table instead, one byte for each worker (cutoff and the mask flag): in the record up to 128 workers, outside
+//! beyond. The record's extension leads to what is outside: to the masks if there is nothing else, otherwise to a line that
+//! leads to the list, the table and the masks.
 //!
 //! While the generation stands still, a slot's word never moves. What moves words (a longer list, another dense table)
 //! publishes the new home first, then the next generation, and only then lets go of the old home.
@@ -16,7 +17,7 @@ use std::ops::ControlFlow;
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::record::{HOLDER_LINES_MAX, Meta, PLACES, Record, copy_words};
+use super::record::{HOLDER_LINES_MAX, Meta, Record, copy_words};
 use super::segments::{Locked, Segments};
 use super::slabs::{LINE_WORDS, Line};
 
@@ -28,7 +29,8 @@ pub(crate) struct Slot(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held(u32);
 
-/// Where the parts of an extension are: a block, the logarithm of its lines, and a count.
+/// Where a part of an extension is: a block, the logarithm of its lines (5 bits), whether it is all of the extension, and a
+/// count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Part(u64);
 
@@ -39,6 +41,8 @@ const HOLES: usize = 2;
 
 /// Workers that a line of a dense table has a byte for.
 const LINE_BYTES: usize = LINE_WORDS * 8;
+/// Words that a header has room for.
+const HEADER_HOLDERS: usize = 4;
 /// Masks that a line has room for: a key and a mask each.
 const LINE_MASKS: usize = LINE_WORDS / 2;
 /// No part is larger, whatever an outdated word says.
@@ -126,20 +130,30 @@ impl Held {
 }
 
 impl Part {
+    const DIRECT: u64 = 1 << 39;
+
     fn new(block: Line, log: u32, count: usize) -> Self {
         Self(u64::from(block.0) | u64::from(log) << 32 | (count as u64) << 40)
     }
 
+    #[inline]
     fn is_none(self) -> bool {
         self.0 == 0
     }
 
+    #[inline]
     fn block(self) -> Line {
         Line(self.0 as u32)
     }
 
     fn lines(self) -> usize {
-        if self.is_none() { 0 } else { 1 << (self.0 >> 32 & 0xff).min(u64::from(PART_LOG_MAX)) }
+        if self.is_none() { 0 } else { 1 << (self.0 >> 32 & 0x1f).min(u64::from(PART_LOG_MAX)) }
+    }
+
+    /// Whether this is the extension itself: masks and nothing else.
+    #[inline]
+    fn is_direct(self) -> bool {
+        self.0 & Self::DIRECT != 0
     }
 
     fn count(self) -> usize {
@@ -151,6 +165,19 @@ impl Part {
     }
 }
 
+/// A slot's word as it was found, to be written without another search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    slot: Slot,
+    /// The segment's generation: in another the seats may have gone.
+    generation: u64,
+    seat: Option<Seat<'a>>,
+    /// An empty seat, if there is none of the slot's.
+    free: Option<Seat<'a>>,
+    /// What the slot holds.
+    pub(crate) mask: u64,
+}
+
 /// The first `len` places.
 #[inline]
 pub(crate) const fn prefix(len: usize) -> u64 {
@@ -160,21 +187,33 @@ pub(crate) const fn prefix(len: usize) -> u64 {
 impl<'a> Holders<'a> {
     #[inline]
     pub(crate) fn of(segments: &'a Segments, record: Record<'a>, meta: Meta) -> Self {
-        let inline = record.holders(meta);
-        match record.extension() {
-            0 => Self { inline, list: &[], dense: &[], holes: &[] },
-            line => Self::extended(segments, inline, Line(line)),
+        let (inline, dense) = (record.holders(meta), record.table(meta));
+        match Part(record.extension()) {
+            none if none.is_none() => Self { inline, list: &[], dense, holes: &[] },
+            holes if holes.is_direct() => Self { inline, list: &[], dense, holes: part_words(segments, holes) },
+            line => Self::extended(segments, inline, dense, line.block()),
         }
     }
 
-    fn extended(segments: &'a Segments, inline: &'a [AtomicU64], extension: Line) -> Self {
+    fn extended(segments: &'a Segments, inline: &'a [AtomicU64], table: &'a [AtomicU64], extension: Line) -> Self {
         let parts = segments.slabs.words(extension, LINE_WORDS);
         let words = |part: usize| match part_in(parts, part) {
-            none if none.is_none() => &[][..],
-            part => part_words(segments, part),
+            none if none.is_none() => None,
+            part => Some(part_words(segments, part)),
         };
         // The dense table first: words that moved there are gone from the list only when it can be seen.
-        Self { inline, dense: words(DENSE), list: words(LIST), holes: words(HOLES) }
+        let dense = words(DENSE).unwrap_or(table);
+        Self { inline, dense, list: words(LIST).unwrap_or_default(), holes: words(HOLES).unwrap_or_default() }
+    }
+
+    /// Writes the holders, none of which stands outside, into a new record of another shape with room for them.
+    pub(crate) fn write(&self, record: Record<'_>, meta: Meta) {
+        let new = Holders { inline: record.holders(meta), list: &[], dense: record.table(meta), holes: &[] };
+        let _ = self.try_for_each(|held| {
+            let (seat, free) = new.seat_or_free(held.slot());
+            seat.or(free).expect("the new shape was chosen to have room").store(held);
+            ControlFlow::<()>::Continue(())
+        });
     }
 
     /// Workers that the dense table has a byte for.
@@ -189,10 +228,15 @@ impl<'a> Holders<'a> {
         self.dense
     }
 
-    /// Whether nobody's word stands outside the record.
+    /// Whether all holders are words in the record.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
         self.list.is_empty() && self.dense.is_empty()
+    }
+
+    /// Whether there is no list outside, and no table larger than a record's.
+    fn is_in_record(&self) -> bool {
+        self.list.is_empty() && self.span() <= HOLDER_LINES_MAX * LINE_BYTES
     }
 
     /// The words in the record, two to a word: in each half the slot from bit 8 up and the cutoff in the lowest seven.
@@ -210,13 +254,12 @@ impl<'a> Holders<'a> {
     /// The holders whose words stand outside the dense table. Beside a writer, a slot may come twice.
     #[inline]
     pub(crate) fn for_each_word(&self, mut visit: impl FnMut(Held)) {
-        for words in [self.inline, self.list] {
-            for word in words {
-                let pair = word.load(Ordering::Relaxed);
-                for held in [Held(pair as u32), Held((pair >> 32) as u32)] {
-                    if held.0 != 0 && !self.is_dense(held.slot()) {
-                        visit(held);
-                    }
+        let span = self.span() as u32;
+        for word in self.inline.iter().chain(self.list) {
+            let pair = word.load(Ordering::Relaxed);
+            for half in [pair as u32, (pair >> 32) as u32] {
+                if half != 0 && half >> 8 >= span {
+                    visit(Held(half));
                 }
             }
         }
@@ -243,6 +286,18 @@ impl<'a> Holders<'a> {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Fetches the slot's byte, if it has one.
+    pub(crate) fn prefetch_byte(&self, slot: Slot) {
+        self.dense.get(slot.0 as usize / 8).into_iter().for_each(super::prefetch::word);
+    }
+
+    /// Fetches the line where the slot's mask would be.
+    pub(crate) fn prefetch_mask(&self, slot: Slot) {
+        let seats = self.holes.len() / 2;
+        let home = probe(slot, seats).next().and_then(|seat| self.holes.get(seat * 2));
+        home.into_iter().for_each(super::prefetch::word);
     }
 
     #[inline]
@@ -281,10 +336,31 @@ impl<'a> Holders<'a> {
 
     #[inline]
     fn seat(&self, slot: Slot) -> Option<Seat<'a>> {
+        self.seat_or_free(slot).0
+    }
+
+    /// The slot's seat or, if it has none, perhaps one that is empty.
+    #[inline]
+    fn seat_or_free(&self, slot: Slot) -> (Option<Seat<'a>>, Option<Seat<'a>>) {
         if self.is_dense(slot) {
-            return Some(Seat::byte(self.dense, slot));
+            return (Some(Seat::byte(self.dense, slot)), None);
         }
-        self.half(|held| held.0 != 0 && held.slot() == slot)
+        let mut free = None;
+        for words in [self.inline, self.list] {
+            for word in words {
+                let pair = word.load(Ordering::Relaxed);
+                if Held(pair as u32).0 >> 8 == slot.0 && Held(pair as u32).0 != 0 {
+                    return (Some(Seat::Half(word, 0)), None);
+                }
+                if (pair >> 40) as u32 == slot.0 && pair >> 32 != 0 {
+                    return (Some(Seat::Half(word, 32)), None);
+                }
+                if free.is_none() && (pair as u32 == 0 || pair >> 32 == 0) {
+                    free = Some(Seat::Half(word, if pair as u32 == 0 { 0 } else { 32 }));
+                }
+            }
+        }
+        (None, free)
     }
 
     fn half(&self, wanted: impl Fn(Held) -> bool) -> Option<Seat<'a>> {
@@ -306,7 +382,7 @@ impl<'a> Holders<'a> {
 impl<'a> Seat<'a> {
     #[inline]
     fn byte(dense: &'a [AtomicU64], slot: Slot) -> Self {
-        Self::Byte(&dense[slot.0 as usize / 8], slot.0 << 8 | slot.0 % 8 * 8)
+        Self::Byte(&dense[slot.0 as usize / 8], slot.0 << 8 | ((slot.0 % 8) * 8))
     }
 
     #[inline]
@@ -341,24 +417,41 @@ impl<'a> Locked<'a> {
     /// The places that `slot` holds.
     #[inline]
     pub(crate) fn mask(&self, slot: Slot) -> u64 {
+        self.entry(slot).mask
+    }
+
+    /// What `slot` holds, and where that is written.
+    #[inline]
+    pub(crate) fn entry(&self, slot: Slot) -> Entry<'a> {
         let holders = self.holders();
-        holders.find(slot).map_or(0, |held| holders.mask(held))
+        let (seat, free) = holders.seat_or_free(slot);
+        let mask = seat.map_or(0, |seat| holders.mask(seat.load()));
+        Entry { slot, generation: self.generation(), seat, free, mask }
     }
 
     /// Makes `slot` hold `mask` and nothing else.
     pub(crate) fn set_mask(&mut self, slot: Slot, mask: u64) {
+        let entry = self.entry(slot);
+        self.put(entry, mask);
+    }
+
+    /// Makes the slot that was found hold `mask` and nothing else.
+    #[inline]
+    pub(crate) fn put(&mut self, mut entry: Entry<'a>, mask: u64) {
+        let slot = entry.slot;
         let held = Held::of(slot, mask);
         if held.is_masked() {
             self.set_holes(slot, mask);
         }
-        let seat = self.holders().seat(slot);
-        let before = seat.map_or(0, |seat| seat.load().byte());
-        match seat {
+        if entry.generation != self.generation() {
+            entry = self.entry(slot);
+        }
+        match entry.seat.or(if mask == 0 { None } else { entry.free }) {
             Some(seat) => seat.store(held),
             None if mask == 0 => return,
             None => self.free_seat(slot).store(held),
         }
-        if (before == 0) != (mask == 0) {
+        if (entry.mask == 0) != (mask == 0) {
             self.count_holder(mask != 0);
         }
     }
@@ -390,15 +483,17 @@ impl<'a> Locked<'a> {
     /// Gives the extension's blocks back. Nobody holds anything any more.
     pub(crate) fn free_extension(&mut self) {
         let record = self.record();
-        let line = Line(record.extension());
-        if line == Line(0) {
+        let extension = Part(record.extension());
+        if extension.is_none() {
             return;
         }
-        let parts = [LIST, DENSE, HOLES].map(|part| part_of(self.segments, line, part));
+        let parts = [LIST, DENSE, HOLES].map(|which| self.part(which));
         record.set_extension(0);
         self.bump();
         parts.into_iter().for_each(|part| self.free_part(part));
-        self.segments.slabs.free(line, 1);
+        if !extension.is_direct() {
+            self.segments.slabs.free(extension.block(), 1);
+        }
     }
 
     /// An empty place for a new holder's word.
@@ -415,18 +510,36 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Makes room for one more word: in the record, then in a dense table if its bytes come to at most twice those of a list,
-    /// otherwise in a list.
+    /// Makes room for one more word: in the record, in a table there if that has a byte for everybody, then in a table outside
+    /// if its bytes come to at most twice those of a list, otherwise in a list.
     #[cold]
     fn make_room(&mut self, slot: Slot) {
         let meta = self.record().meta();
-        if meta.holder_lines < HOLDER_LINES_MAX {
-            return self.reshape(Meta { holder_lines: meta.holder_lines + 1, ..meta });
-        }
         let holders = self.holders();
         let span = self.wanted_span(slot);
+        if meta.holder_lines < HOLDER_LINES_MAX && holders.is_in_record() {
+            let holder_lines = meta.holder_lines + 1;
+            let tabled = slot.is_main() && span <= holder_lines * LINE_BYTES && self.others() <= HEADER_HOLDERS;
+            if tabled || !meta.tabled {
+                return self.reshape(Meta { holder_lines, tabled, ..meta });
+            }
+        }
         let list_bytes = (holders.inline.len() + (holders.list.len() * 2).max(LINE_WORDS)) * 8;
-        if slot.is_main() && span > holders.span() && span <= list_bytes * 2 { self.spread(span) } else { self.lengthen() }
+        if slot.is_main() && span > holders.span() && span <= (list_bytes * 2).max(holders.span() * 2) {
+            self.spread(span);
+        } else {
+            self.lengthen();
+        }
+    }
+
+    /// Holders that are no main views.
+    fn others(&self) -> usize {
+        let mut others = 0;
+        let _ = self.holders().try_for_each(|held| {
+            others += usize::from(!held.slot().is_main());
+            ControlFlow::<()>::Continue(())
+        });
+        others
     }
 
     /// Bytes that a dense table for everybody's main view takes.
@@ -452,6 +565,7 @@ impl<'a> Locked<'a> {
             ControlFlow::<()>::Continue(())
         });
         let old = self.swap_part(DENSE, part);
+        self.record().table(self.record().meta()).iter().for_each(|word| word.store(0, Ordering::Release));
         for word in holders.inline.iter().chain(holders.list) {
             for shift in [0, 32] {
                 let seat = Seat::Half(word, shift);
@@ -463,24 +577,25 @@ impl<'a> Locked<'a> {
         self.free_part(old);
     }
 
-    /// Moves the few that are left of a dense table into the record, if they fit there.
+    /// Moves the few that are left of a table outside into the record, if they fit there.
     fn thin_out(&mut self, meta: Meta) {
-        let holders = self.holders();
         // A quarter of where it was worth having: no to and fro at the border.
-        if holders.dense.is_empty() || meta.holders * 32 > holders.span() || meta.holders > holders.empty_halves() {
+        if self.part(DENSE).is_none() || meta.holders * 32 > self.holders().span() {
             return;
         }
-        let dense = Holders { inline: &[], list: &[], ..holders };
+        let (holders, table) = (self.holders(), self.record().table(meta));
+        let inner = Holders { list: &[], dense: table, ..holders };
         let mut moving = Vec::new();
-        let _ = dense.try_for_each(|held| {
+        let _ = Holders { inline: &[], list: &[], ..holders }.try_for_each(|held| {
             moving.push(held);
             ControlFlow::<()>::Continue(())
         });
-        if moving.len() > holders.empty_halves() {
+        if moving.iter().filter(|held| !inner.is_dense(held.slot())).count() > holders.empty_halves() {
             return;
         }
         for held in moving {
-            holders.half(|half| half.0 == 0).expect("there is room, as counted").store(held);
+            let (seat, free) = inner.seat_or_free(held.slot());
+            seat.or(free).expect("there is room, as counted").store(held);
         }
         let old = self.swap_part(DENSE, Part::default());
         self.free_part(old);
@@ -505,15 +620,14 @@ impl<'a> Locked<'a> {
 
     /// A key for `slot`'s mask.
     fn new_hole(&mut self, slot: Slot) -> usize {
-        let part = part_of(self.segments, Line(self.record().extension()), HOLES);
+        let part = self.part(HOLES);
         if (part.count() + 1) * 4 > part.lines() * LINE_MASKS * 3 {
             self.renew_holes();
         }
         let holes = self.holders().holes;
         let at = insert_key(holes, slot);
-        let line = Line(self.record().extension());
-        let part = part_of(self.segments, line, HOLES);
-        set_part(self.segments, line, HOLES, part.counting(part.count() + 1));
+        let part = self.part(HOLES);
+        self.set_part(HOLES, part.counting(part.count() + 1));
         at
     }
 
@@ -551,17 +665,41 @@ impl<'a> Locked<'a> {
 
     /// Publishes a part, and starts a new generation so that readers of the old one notice. Returns the old one.
     fn swap_part(&mut self, which: usize, part: Part) -> Part {
-        let record = self.record();
-        if record.extension() == 0 {
-            let line = self.segments.slabs.allocate(1);
-            self.segments.slabs.words(line, LINE_WORDS).iter().for_each(|word| word.store(0, Ordering::Relaxed));
-            record.set_extension(line.0);
+        let extension = Part(self.record().extension());
+        if which != HOLES && (extension.is_none() || extension.is_direct()) {
+            self.extend(extension);
         }
-        let line = Line(record.extension());
-        let old = part_of(self.segments, line, which);
-        set_part(self.segments, line, which, part);
+        let old = self.part(which);
+        self.set_part(which, part);
         self.bump();
         old
+    }
+
+    /// Makes a line for the parts of an extension, which has masks or nothing.
+    fn extend(&self, holes: Part) {
+        let line = self.segments.slabs.allocate(1);
+        let words = self.segments.slabs.words(line, LINE_WORDS);
+        words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        words[HOLES].store(holes.0 & !Part::DIRECT, Ordering::Relaxed);
+        self.record().set_extension(Part::new(line, 0, 0).0);
+    }
+
+    fn part(&self, which: usize) -> Part {
+        let extension = Part(self.record().extension());
+        if extension.is_direct() {
+            return if which == HOLES { extension } else { Part::default() };
+        }
+        if extension.is_none() { extension } else { part_in(self.segments.slabs.words(extension.block(), LINE_WORDS), which) }
+    }
+
+    fn set_part(&self, which: usize, part: Part) {
+        let extension = Part(self.record().extension());
+        if extension.is_none() || extension.is_direct() {
+            debug_assert_eq!(which, HOLES);
+            return self.record().set_extension(part.0 | Part::DIRECT);
+        }
+        // Release: pairs with the acquire in `part_in`.
+        self.segments.slabs.words(extension.block(), LINE_WORDS)[which].store(part.0, Ordering::Release);
     }
 
     fn free_part(&self, part: Part) {
@@ -578,21 +716,13 @@ impl Holders<'_> {
     }
 }
 
-fn part_of(segments: &Segments, extension: Line, which: usize) -> Part {
-    part_in(segments.slabs.words(extension, LINE_WORDS), which)
-}
-
 #[inline]
 fn part_in(extension: &[AtomicU64], which: usize) -> Part {
     // Acquire: the part's words are there, and what moved out of another home is in this one.
     Part(extension.get(which).map_or(0, |word| word.load(Ordering::Acquire)))
 }
 
-fn set_part(segments: &Segments, extension: Line, which: usize, part: Part) {
-    // Release: see above.
-    segments.slabs.words(extension, LINE_WORDS)[which].store(part.0, Ordering::Release);
-}
-
+#[inline]
 fn part_words(segments: &Segments, part: Part) -> &[AtomicU64] {
     segments.slabs.words(part.block(), part.lines() * LINE_WORDS)
 }
@@ -616,6 +746,7 @@ fn insert_key(holes: &[AtomicU64], slot: Slot) -> usize {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::record::PLACES;
     use super::*;
 
     fn masks(segment: &Locked<'_>) -> BTreeMap<u32, u64> {
@@ -670,8 +801,17 @@ mod tests {
     }
 
     #[test]
-    fn a_dense_fleet_agrees_with_a_map() {
-        agrees_with_a_map(150, 1, 20_000);
+    fn dense_fleets_agree_with_a_map() {
+        for workers in [40, 70, 128, 150, 400] {
+            agrees_with_a_map(workers, 1, 20_000);
+        }
+    }
+
+    #[test]
+    fn dense_fleets_with_further_views_agree_with_a_map() {
+        for (workers, views) in [(70, 2), (8, 3), (12, 2), (30, 5)] {
+            agrees_with_a_map(workers, views, 20_000);
+        }
     }
 
     #[test]
@@ -685,8 +825,8 @@ mod tests {
         let mut segment = segments.create(Meta { len: 1, capacity: 4, ..Meta::default() }).unwrap();
         (0..1_024).for_each(|worker| segment.set_mask(Slot(worker), 1));
         assert_eq!(segment.holders().span(), 1_024);
-        assert_eq!(segment.holders().empty_halves(), 36);
+        assert_eq!(segment.holders().empty_halves(), 4);
         (5..1_024).for_each(|worker| segment.set_mask(Slot(worker), 0));
-        assert_eq!((segment.holders().span(), masks(&segment).len()), (0, 5));
+        assert_eq!((segment.holders().span(), masks(&segment).len()), (128, 5), "the record's own table");
     }
 }

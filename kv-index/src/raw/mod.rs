@@ -9,6 +9,7 @@ pub(crate) mod edges;
 pub(crate) mod holders;
 #[expect(unsafe_code, reason = "the one place that turns addresses into words")]
 mod memory;
+#[expect(unsafe_code, reason = "what a shard's lock guards is lent to its holder")]
 pub(crate) mod names;
 pub(crate) mod place;
 #[expect(unsafe_code, reason = "the processor's prefetch instruction")]

@@ -1,89 +1,95 @@
 //! The shared name table: where the workers that agree on a block's name hold it.
 //!
-//! One entry for a block, not one for every holder: 32 bits of the name's hash and the place. The name itself stands in
+//! One entry for a block, not one for every holder: 16 bits of the name's hash and the place. The name itself stands in
 //! the record of the place's segment, which bears it as *claimed*. Only writers read the table.
+//!
+//! It is one array for all shards, of which each has as many buckets as the others, so that a name's line is found from
+//! its hash without looking anything up. There are two such arrays: when one gets crowded, the shards move to the other, of
+//! another size, one with every call that comes along.
 //!
 //! # Invariants
 //! 1. An entry's place is claimed: its segment is alive and has the name there. Whoever takes the claim back takes the entry out first,
 //!    under the segment's lock. So whoever holds the shard's lock may read the names of the places it leads to.
 //! 2. A name has at most one entry.
-//! 3. Locks are taken in the order segment, shard.
+//! 3. Locks are taken in the order segment, shard; or move, shard.
+//! 4. A shard's buckets, in the array that its head names, are touched by the holder of its lock only.
+//! 5. While all shards stand in one array, the other is nobody's.
 
-use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-
-use super::buckets::{Buckets, Entry, home};
+use super::buckets::{self, Bucket, Inserted, home, is_crowded};
+use super::memory::Memory;
 use super::place::Place;
 use super::secret::Secret;
 use super::segments::Segments;
+use super::slabs::LINE_WORDS;
 use super::spin::SpinLock;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Growth, and waiting, apart from each other: 1,024 shards of a table of a million names grow in a few microseconds each.
+/// Moves, and waiting, apart from each other: of a million names, a shard has a thousand and moves in some microseconds. An
+/// entry's 16 bits of hash tell names apart well up to some ten million names.
 #[cfg(not(any(kv_loom, kv_shuttle)))]
 const SHARDS: usize = 1_024;
 #[cfg(any(kv_loom, kv_shuttle))]
 const SHARDS: usize = 1;
 
+/// One shard in so many asks whether the table could be smaller.
+const ASKING: usize = 64;
+
+/// By hash, the places; ten to a line.
+const LINE_NAMES: usize = 10;
+type Line = Bucket<Place, LINE_NAMES>;
+
+/// Lines that an array may have: 16 GiB, for two thousand million names.
+const LINES_MAX: usize = 1 << 28;
+
 #[derive(Debug)]
 pub(crate) struct Names {
     secret: Secret,
-    shards: Box<[Shard]>,
-    bytes: AtomicUsize,
+    heads: Box<[Head]>,
+    arrays: [Array; 2],
+    /// Whether shards are on the move.
+    moving: AtomicBool,
+    the_move: Mutex<Move>,
 }
 
 #[derive(Debug)]
-#[repr(align(64))]
-struct Shard {
-    entries: SpinLock<Claims>,
-    /// Where the homes are and how many, for prefetches: a guess that nobody relies on.
-    first_home: AtomicPtr<u8>,
-    homes: AtomicUsize,
+struct Head {
+    /// Names in the shard.
+    len: SpinLock<u32>,
+    /// Which array the shard is in. Under the lock, but for a prefetch.
+    array: AtomicUsize,
 }
 
-/// Eight claims to a line.
-type Claims = Buckets<Claim, 8>;
-
-/// A hash (high half) and a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Claim(u64);
-
-impl Entry for Claim {
-    const NONE: Self = Self(0);
-
-    #[inline]
-    fn is_none(&self) -> bool {
-        self.0 == 0
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        (self.0 >> 32) as u32
-    }
+#[derive(Debug)]
+struct Array {
+    memory: Memory,
+    /// Lines of each shard.
+    lines: AtomicUsize,
 }
 
-impl Claim {
-    #[inline]
-    fn new(hash: u32, place: Place) -> Self {
-        Self(u64::from(hash) << 32 | u64::from(place.0))
-    }
-
-    #[inline]
-    fn place(self) -> Place {
-        Place(self.0 as u32)
-    }
+/// A move from one array to the other, or from where it was given up back.
+#[derive(Debug, Default)]
+struct Move {
+    to: usize,
+    /// The next shard to look at.
+    next: usize,
 }
 
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
-        let shard = |_| Shard {
-            entries: SpinLock::new(Claims::new()),
-            first_home: AtomicPtr::new(std::ptr::null_mut()),
-            homes: AtomicUsize::new(0),
-        };
-        Self { secret, shards: (0..SHARDS).map(shard).collect(), bytes: AtomicUsize::new(0) }
+        let array = || Array { memory: Memory::new(LINES_MAX * LINE_WORDS), lines: AtomicUsize::new(0) };
+        let heads = (0..SHARDS).map(|_| Head { len: SpinLock::new(0), array: AtomicUsize::new(0) });
+        let the_move = Mutex::new(Move::default());
+        Self { secret, heads: heads.collect(), arrays: [array(), array()], moving: AtomicBool::new(false), the_move }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.shards) + self.bytes.load(Ordering::Relaxed)
+        size_of_val(&*self.heads) + self.mapped_bytes()
+    }
+
+    /// Bytes of memory that does not come from the allocator.
+    pub(crate) fn mapped_bytes(&self) -> usize {
+        self.arrays.iter().map(|array| array.lines.load(Ordering::Relaxed) * SHARDS * size_of::<Line>()).sum()
     }
 
     /// The hash of a name: what the other calls take.
@@ -92,63 +98,207 @@ impl Names {
         self.secret.name(name)
     }
 
-    #[inline]
-    fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> 40) as usize % SHARDS]
-    }
-
     /// Fetches the line where the name of `hash` would be.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        let shard = self.shard(hash);
-        let home = home(hash as u32, shard.homes.load(Ordering::Relaxed));
-        super::prefetch::read(shard.first_home.load(Ordering::Relaxed).wrapping_add(home * 64));
+        let shard = shard(hash);
+        let array = &self.arrays[self.heads[shard].array.load(Ordering::Relaxed)];
+        let lines = array.lines.load(Ordering::Relaxed);
+        super::prefetch::read(array.memory.address((shard * lines + home(hash as u16, lines)) * LINE_WORDS));
     }
 
     /// Where `name`, of `hash`, is claimed.
     #[inline]
     pub(crate) fn find(&self, segments: &Segments, hash: u64, name: u64) -> Option<Place> {
-        let entries = self.shard(hash).entries.lock();
-        entries.find(hash as u32, |claim| segments.name_at(claim.place()) == Some(name)).map(Claim::place)
+        self.with(hash, |lines, _| buckets::find(lines, hash as u16, |place| segments.name_at(place) == Some(name)))
     }
 
     /// A place where a name of `hash` is claimed, perhaps another name: to fetch what will be looked at.
     #[inline]
     pub(crate) fn likely(&self, hash: u64) -> Option<Place> {
-        self.shard(hash).entries.lock().find(hash as u32, |_| true).map(Claim::place)
+        self.with(hash, |lines, _| buckets::find(lines, hash as u16, |_| true))
     }
 
     /// Claims `name`, of `hash`, for `place`, whose segment the caller has locked and which bears the name already, unless
     /// it is claimed elsewhere: then that place.
     #[inline]
     pub(crate) fn claim(&self, segments: &Segments, hash: u64, name: u64, place: Place) -> Result<(), Place> {
-        let shard = self.shard(hash);
-        let mut entries = shard.entries.lock();
-        let before = entries.bytes();
-        let found = entries.insert(Claim::new(hash as u32, place), |claim| segments.name_at(claim.place()) == Some(name));
-        if entries.bytes() != before {
-            self.resized(shard, &entries, before);
+        loop {
+            let inserted = self.with(hash, |lines, len| {
+                if is_crowded::<LINE_NAMES>(*len as usize + 1, lines.len()) {
+                    return Inserted::Full;
+                }
+                let inserted = buckets::insert(lines, hash as u16, place, |other| segments.name_at(other) == Some(name));
+                *len += u32::from(matches!(inserted, Inserted::New));
+                inserted
+            });
+            match inserted {
+                Inserted::New => {
+                    self.go_on_moving();
+                    return Ok(());
+                }
+                Inserted::There(place) => return Err(place),
+                Inserted::Full => self.make_room(shard(hash)),
+            }
         }
-        found.map_or(Ok(()), |claim| Err(claim.place()))
     }
 
     /// Takes the claim of the name of `hash` for `place` back.
     #[inline]
     pub(crate) fn release(&self, hash: u64, place: Place) {
-        let shard = self.shard(hash);
-        let mut entries = shard.entries.lock();
-        let before = entries.bytes();
-        let removed = entries.remove(hash as u32, |claim| claim.place() == place);
-        debug_assert!(removed.is_some(), "a claim has its entry");
-        if entries.bytes() != before {
-            self.resized(shard, &entries, before);
+        let sparse = self.with(hash, |lines, len| {
+            let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place);
+            debug_assert!(removed.is_some(), "a claim has its entry");
+            *len -= 1;
+            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / 2)
+        });
+        // Looking at all shards takes a while: a few of them ask, each when it passes the half and when it is empty.
+        let sparse = sparse && shard(hash).is_multiple_of(ASKING);
+        if sparse {
+            self.give_room_back();
+        }
+        self.go_on_moving();
+    }
+
+    /// Calls `act` with the locked shard's lines and length.
+    #[inline]
+    fn with<T>(&self, hash: u64, act: impl FnOnce(&mut [Line], &mut u32) -> T) -> T {
+        let shard = shard(hash);
+        let head = &self.heads[shard];
+        let mut len = head.len.lock();
+        // SAFETY: the shard's lock is held, and the head says in which array it is.
+        let lines = unsafe { self.arrays[head.array.load(Ordering::Relaxed)].lines_of(shard) };
+        act(lines, &mut len)
+    }
+
+    /// Lets the next shard move, if shards are on the move and nobody else is at it.
+    #[inline]
+    fn go_on_moving(&self) {
+        if self.moving.load(Ordering::Relaxed)
+            && let Some(mut the_move) = self.the_move.try_lock()
+        {
+            self.step(&mut the_move);
         }
     }
 
+    /// Makes sure that a crowded shard gets more room.
     #[cold]
-    fn resized(&self, shard: &Shard, entries: &Claims, before: usize) {
-        shard.first_home.store(entries.first_home().cast_mut(), Ordering::Relaxed);
-        shard.homes.store(entries.homes(), Ordering::Relaxed);
-        self.bytes.fetch_add(entries.bytes().wrapping_sub(before), Ordering::Relaxed);
+    fn make_room(&self, crowded: usize) {
+        let mut the_move = self.the_move.lock();
+        let array = self.heads[crowded].array.load(Ordering::Relaxed);
+        if self.moving.load(Ordering::Relaxed) && array == the_move.to {
+            // It has moved already, and is crowded again.
+            while self.step(&mut the_move) {}
+        }
+        if !self.moving.load(Ordering::Relaxed) {
+            let lines = self.arrays[array].lines.load(Ordering::Relaxed);
+            if !is_crowded::<LINE_NAMES>(*self.heads[crowded].len.lock() as usize + 1, lines) {
+                // Somebody else made room.
+                return;
+            }
+            self.begin(&mut the_move, array, lines + (lines / 2).max(1));
+        }
+        if !self.transfer(crowded, the_move.to) {
+            Self::turn_back(&mut the_move);
+        }
     }
+
+    /// Begins to move to less room, if all shards together take less than half of it.
+    #[cold]
+    fn give_room_back(&self) {
+        let Some(mut the_move) = self.the_move.try_lock() else { return };
+        if self.moving.load(Ordering::Relaxed) {
+            return;
+        }
+        let array = self.heads[0].array.load(Ordering::Relaxed);
+        let lines = self.arrays[array].lines.load(Ordering::Relaxed);
+        let all: u64 = self.heads.iter().map(|head| u64::from(*head.len.lock())).sum();
+        let most = self.heads.iter().map(|head| *head.len.lock()).max().unwrap_or(0);
+        if all as usize * 2 >= SHARDS * lines * LINE_NAMES {
+            return;
+        }
+        // Two thirds full, if the fullest shard has room then.
+        let mut fewer = (all as usize * 3).div_ceil(SHARDS * LINE_NAMES * 2).max(1);
+        while is_crowded::<LINE_NAMES>(most as usize + 1, fewer) {
+            fewer += 1;
+        }
+        if fewer < lines {
+            self.begin(&mut the_move, array, fewer);
+        }
+    }
+
+    fn begin(&self, the_move: &mut Move, from: usize, lines: usize) {
+        let to = 1 - from;
+        assert!(self.arrays[to].memory.reserve(SHARDS * lines * LINE_WORDS), "no addresses are left for names");
+        self.arrays[to].lines.store(lines, Ordering::Relaxed);
+        *the_move = Move { to, next: 0 };
+        self.moving.store(true, Ordering::Relaxed);
+    }
+
+    /// Moves the next shard. Whether there are more.
+    fn step(&self, the_move: &mut Move) -> bool {
+        if !self.moving.load(Ordering::Relaxed) {
+            return false;
+        }
+        if the_move.next < SHARDS {
+            if self.transfer(the_move.next, the_move.to) {
+                the_move.next += 1;
+            } else {
+                Self::turn_back(the_move);
+            }
+            return true;
+        }
+        let left = &self.arrays[1 - the_move.to];
+        left.memory.give_back(0, SHARDS * left.lines.swap(0, Ordering::Relaxed) * LINE_WORDS);
+        self.moving.store(false, Ordering::Relaxed);
+        false
+    }
+
+    /// A shard has grown too large for where it should go: all that have moved go back.
+    fn turn_back(the_move: &mut Move) {
+        *the_move = Move { to: 1 - the_move.to, next: 0 };
+    }
+
+    /// Moves a shard, if it is not there yet. Whether it fits.
+    fn transfer(&self, shard: usize, to: usize) -> bool {
+        let head = &self.heads[shard];
+        let len = head.len.lock();
+        let from = head.array.load(Ordering::Relaxed);
+        let lines = self.arrays[to].lines.load(Ordering::Relaxed);
+        if from == to || is_crowded::<LINE_NAMES>(*len as usize, lines) {
+            return from == to;
+        }
+        // SAFETY: the shard's lock is held, and with it what is the shard's in either array.
+        let (old, new) = unsafe { (self.arrays[from].lines_of(shard), self.arrays[to].lines_of(shard)) };
+        new.fill(Line::empty());
+        let fits = buckets::copy(old, new);
+        debug_assert!(fits, "not crowded");
+        head.array.store(to, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Array {
+    /// # Safety
+    /// The caller holds the shard's lock.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "what the shard's lock guards")]
+    #[expect(clippy::cast_ptr_alignment, reason = "memory begins at a page, and lines at multiples of eight words")]
+    unsafe fn lines_of(&self, shard: usize) -> &mut [Line] {
+        let lines = self.lines.load(Ordering::Relaxed);
+        if lines == 0 {
+            return &mut [];
+        }
+        let words = self.memory.words(shard * lines * LINE_WORDS, lines * LINE_WORDS);
+        debug_assert_eq!(words.len(), lines * LINE_WORDS);
+        // SAFETY: the words lie in memory that is reached in this way only, by the holder of the shard's lock; shards do not
+        // overlap, a line is as large and as aligned as a cache line, and any bits are a line. `UnsafeCell` within the atomics
+        // lets them be written through.
+        unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast::<Line>(), lines) }
+    }
+}
+
+#[inline]
+fn shard(hash: u64) -> usize {
+    (hash >> 48) as usize % SHARDS
 }

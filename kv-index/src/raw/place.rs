@@ -3,7 +3,7 @@
 use super::segments::SegmentId;
 
 /// Where a block stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place(pub(crate) u32);
 
 impl Place {

@@ -11,3 +11,9 @@ pub(crate) fn read(address: *const u8) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
+
+/// Fetches the cache line of a word.
+#[inline]
+pub(crate) fn word(word: &crate::sync::atomic::AtomicU64) {
+    read(std::ptr::from_ref(word).cast());
+}

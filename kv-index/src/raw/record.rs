@@ -1,13 +1,13 @@
 //! How one segment lies in memory: a header, its holders, the contents of its places, and their names.
 //!
 //! ```text
-//! word 0     meta: length, capacity, inline holder lines, named, offset in the parent, holder count
+//! word 0     meta: length, capacity, lines for holders, named, offset in the parent, whether the lines are a table, holder count
 //!      1     parent's segment (low half) and the position of the first place (high half)
 //!      2     link: the first child's segment (low half), a tag of its first content, the offset it leaves at
 //!      3     edges: bit k is set while a child follows place k
 //!      4     claimed: bit k is set while the shared name table says that names[k] stands at place k
-//!      5     extension: a block for holders beyond the inline ones and for holdings with holes; 0 for none
-//!      6..   holders, two to a word; 4, 20 or 36 of them
+//!      5     extension: what holders have outside; 0 for nothing
+//!      6..   holders, two to a word: 4, 20 or 36 of them; or 4, and a byte for each of the first 64 or 128 workers
 //!      ..    contents, one word for each place up to the capacity
 //!      ..    names, likewise, if the record is named
 //! ```
@@ -64,6 +64,8 @@ pub(crate) struct Meta {
     pub(crate) named: bool,
     /// Places of the parent before this segment: 1 to [`PLACES`], or 0 below the root.
     pub(crate) parent_offset: usize,
+    /// Whether the lines of holders have a byte for each worker instead of two holders to a word.
+    pub(crate) tabled: bool,
     /// Slots with a holding.
     pub(crate) holders: usize,
 }
@@ -80,6 +82,11 @@ pub(crate) struct Link {
 }
 
 impl Meta {
+    /// Whether a holder's word stands at the same place in both shapes, as far as both have room.
+    pub(crate) const fn keeps_holders_of(self, old: Self) -> bool {
+        self.tabled == old.tabled && (!self.tabled || self.holder_lines == old.holder_lines)
+    }
+
     /// Lines that a record of this shape takes.
     pub(crate) const fn lines(&self) -> usize {
         let names = if self.named { self.capacity } else { 0 };
@@ -102,6 +109,7 @@ impl Meta {
             holder_lines: (word >> 14 & 0x3) as usize,
             named: word >> 16 & 1 == 1,
             parent_offset: (word >> 17 & 0x7f) as usize,
+            tabled: word >> 24 & 1 == 1,
             holders: (word >> 36) as usize,
         }
     }
@@ -113,6 +121,7 @@ impl Meta {
             | (self.holder_lines as u64) << 14
             | (self.named as u64) << 16
             | (self.parent_offset as u64) << 17
+            | (self.tabled as u64) << 24
             | (self.holders as u64) << 36
     }
 }
@@ -195,20 +204,28 @@ impl<'a> Record<'a> {
         self.store(CLAIMED, claimed);
     }
 
-    /// The extension's first line. Acquire: what it says is there.
+    /// What is outside the record, 0 for nothing. Acquire: what it says is there.
     #[inline]
-    pub(crate) fn extension(self) -> u32 {
-        self.words.get(EXTENSION).map_or(0, |word| word.load(Ordering::Acquire)) as u32
+    pub(crate) fn extension(self) -> u64 {
+        self.words.get(EXTENSION).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_extension(self, line: u32) {
-        self.store(EXTENSION, u64::from(line));
+    pub(crate) fn set_extension(self, extension: u64) {
+        self.store(EXTENSION, extension);
     }
 
     /// The inline holders, two to a word.
     #[inline]
     pub(crate) fn holders(self, meta: Meta) -> &'a [AtomicU64] {
-        self.words.get(HOLDERS..HEADER + meta.holder_lines * LINE_WORDS).unwrap_or_default()
+        let lines = if meta.tabled { 0 } else { meta.holder_lines };
+        self.words.get(HOLDERS..HEADER + lines * LINE_WORDS).unwrap_or_default()
+    }
+
+    /// A byte for each worker, eight to a word, if the record has such a table.
+    #[inline]
+    pub(crate) fn table(self, meta: Meta) -> &'a [AtomicU64] {
+        let lines = if meta.tabled { meta.holder_lines } else { 0 };
+        self.words.get(HEADER..HEADER + lines * LINE_WORDS).unwrap_or_default()
     }
 
     /// The contents of `len` places.
@@ -244,14 +261,18 @@ impl<'a> Record<'a> {
         self.set_meta(meta);
     }
 
-    /// Makes a new record of shape `meta` out of `from`: everything but the room.
+    /// Makes a new record of shape `meta` out of `from`: everything but the room and, if these are kept in another way, the
+    /// holders.
     pub(crate) fn copy(self, meta: Meta, from: Record<'_>) {
         let old = from.meta();
         self.clear(meta);
         for word in [PARENT, LINK, EDGES, CLAIMED, EXTENSION] {
             self.words[word].store(from.load(word), Ordering::Relaxed);
         }
-        copy_words(self.holders(meta), from.holders(old));
+        if meta.keeps_holders_of(old) {
+            copy_words(self.holders(meta), from.holders(old));
+            copy_words(self.table(meta), from.table(old));
+        }
         copy_words(self.contents(meta, old.len), from.contents(old, old.len));
         copy_words(self.names(meta, old.len), from.names(old, old.len));
     }
@@ -268,7 +289,7 @@ mod tests {
 
     #[test]
     fn shapes_and_links_survive_packing() {
-        let meta = Meta { len: 64, capacity: 64, holder_lines: 2, named: true, parent_offset: 64, holders: 70_000 };
+        let meta = Meta { len: 64, capacity: 64, holder_lines: 2, named: true, parent_offset: 64, tabled: true, holders: 70_000 };
         assert_eq!(Meta::unpack(meta.pack()), meta);
         assert_eq!(meta.lines() * LINE_WORDS, RECORD_MAX);
         let words: Vec<_> = (0..RECORD_MAX).map(|_| AtomicU64::new(9)).collect();

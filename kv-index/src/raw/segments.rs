@@ -19,7 +19,7 @@ use crate::sync::{Mutex, hint, thread};
 use super::holders::{Holders, Slot};
 use super::memory::Memory;
 use super::place::Place;
-use super::record::{Meta, PLACES, Record};
+use super::record::{HOLDER_LINES_MAX, Meta, PLACES, Record};
 use super::slabs::{LINE_WORDS, Line, Slabs};
 
 /// A segment. 0 is the root, which is none.
@@ -130,6 +130,32 @@ impl Segments {
         // Acquire: what the record says was written before.
         let seen = Descriptor(word.load(Ordering::Acquire)).unlocked();
         (seen.block() != Line(0)).then_some(Window { segments: self, id, seen })
+    }
+
+    /// Moves a segment's record into a lower slab, if there is room and nobody has the segment locked.
+    pub(crate) fn move_down(&self, id: SegmentId) {
+        let Some(window) = self.window(id) else { return };
+        if self.slabs.has_room_below(window.seen.block(), window.record().meta().lines())
+            && let Some(mut segment) = self.try_lock(id)
+            && segment.descriptor == window.seen
+        {
+            segment.reshape(segment.record().meta());
+        }
+    }
+
+    /// Locks a segment if nobody has it locked and it is alive.
+    fn try_lock(&self, id: SegmentId) -> Option<Locked<'_>> {
+        let word = self.descriptors.words(id.0 as usize, 1).first()?;
+        let seen = Descriptor(word.load(Ordering::Relaxed));
+        let free = seen.block() != Line(0) && seen == seen.unlocked();
+        // Acquire: as in `lock`.
+        let locked = free && word.compare_exchange(seen.0, seen.0 | LOCK, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        locked.then_some(Locked { segments: self, id, descriptor: seen })
+    }
+
+    /// One more than the largest id that was ever given.
+    pub(crate) fn end(&self) -> u32 {
+        self.ids.lock().end
     }
 
     /// Locks a segment; none if it is dead or was never made. Whoever holds another lock may only lock its parent.
@@ -252,10 +278,39 @@ impl Segments {
         }
         if let Some(window) = self.window(id) {
             let address = self.slabs.address(window.seen.block());
-            for line in 0..=PLACES / LINE_WORDS {
+            for line in 0..1 + HOLDER_LINES_MAX + PLACES / LINE_WORDS {
                 super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
             }
         }
+    }
+}
+
+/// What a removal will look at, as far as one line leads to the next.
+impl Segments {
+    /// Fetches the header.
+    pub(crate) fn prefetch_header(&self, id: SegmentId) {
+        if let Some(window) = self.window(id) {
+            super::prefetch::read(self.slabs.address(window.seen.block()));
+        }
+    }
+
+    /// Fetches a place's content and name, the slot's byte, and the masks' first line.
+    pub(crate) fn prefetch_place(&self, place: Place, slot: Slot) {
+        let Some(window) = self.window(place.segment()) else { return };
+        let record = window.record();
+        let meta = record.meta();
+        let len = place.offset() + 1;
+        for words in [record.contents(meta, len), record.names(meta, len)] {
+            words.last().into_iter().for_each(super::prefetch::word);
+        }
+        Holders::of(self, record, meta).prefetch_byte(slot);
+    }
+
+    /// Fetches the slot's mask, if there are masks.
+    pub(crate) fn prefetch_mask(&self, id: SegmentId, slot: Slot) {
+        let Some(window) = self.window(id) else { return };
+        let record = window.record();
+        Holders::of(self, record, record.meta()).prefetch_mask(slot);
     }
 }
 
@@ -299,7 +354,11 @@ impl<'a> Locked<'a> {
         let (old_block, old) = (self.descriptor.block(), self.record());
         let old_lines = old.meta().lines();
         let block = self.segments.slabs.allocate(meta.lines());
-        Record::new(self.segments.slabs.words(block, Record::WORDS)).copy(meta, old);
+        let new = Record::new(self.segments.slabs.words(block, Record::WORDS));
+        new.copy(meta, old);
+        if !meta.keeps_holders_of(old.meta()) {
+            self.holders().write(new, meta);
+        }
         self.publish(block);
         self.segments.slabs.free(old_block, old_lines);
     }

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use super::memory::Memory;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// A block's first line in the memory. 0 stands for no block: the first line is never handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,16 +41,23 @@ const EXACT_LINES: usize = 4;
 const POWER_CLASSES: usize = if cfg!(any(kv_loom, kv_shuttle)) { 1 } else { 3 };
 
 /// Free slabs kept with their memory, so that a fleet that breathes does not call the system for every breath: at least
-/// so many, and a sixteenth of the slabs in use.
+/// so many, and one for 32 in use.
 const RESERVE_MIN: usize = 16;
+
+/// Slabs that may be sparse whatever the index holds: some classes' last, and the reserve.
+const SPARSE_MIN: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Slabs {
     memory: Memory,
     classes: [Mutex<Class>; EXACT_LINES + POWER_CLASSES],
+    /// The lowest slab with room of each class; none is the highest number. A hint.
+    lowest: [AtomicU32; EXACT_LINES + POWER_CLASSES],
     pool: Mutex<Pool>,
     /// Slabs that have memory: of the classes, of spans, and in reserve.
     resident: AtomicUsize,
+    /// Lines of blocks that are in use.
+    used_lines: AtomicUsize,
 }
 
 /// Slabs of one block size.
@@ -84,8 +91,10 @@ impl Slabs {
         Self {
             memory: Memory::new(LINES_MAX * LINE_WORDS),
             classes: std::array::from_fn(|_| Mutex::new(Class::default())),
+            lowest: std::array::from_fn(|_| AtomicU32::new(u32::MAX)),
             pool: Mutex::new(Pool::default()),
             resident: AtomicUsize::new(0),
+            used_lines: AtomicUsize::new(0),
         }
     }
 
@@ -108,6 +117,7 @@ impl Slabs {
 
     /// A block of at least `lines` lines with whatever was in it. Give it back with the same `lines`.
     pub(crate) fn allocate(&self, lines: usize) -> Line {
+        self.used_lines.fetch_add(lines, Ordering::Relaxed);
         let block = match class_of(lines) {
             Some(class) => self.allocate_in(class),
             None => Line(self.take_slabs(span_slabs(lines)) * SLAB_LINES as u32),
@@ -121,17 +131,46 @@ impl Slabs {
 
     /// Gives back a block of [`allocate`](Self::allocate). Readers may look at it for a while yet.
     pub(crate) fn free(&self, block: Line, lines: usize) {
+        self.used_lines.fetch_sub(lines, Ordering::Relaxed);
         let slab = block.0 / SLAB_LINES as u32;
         match class_of(lines) {
             Some(class) => {
                 let block_lines = class_lines(class);
                 let nth = (block.0 as usize % SLAB_LINES) / block_lines;
-                if self.classes[class].lock().free(slab, nth, SLAB_LINES / block_lines) {
+                let mut state = self.classes[class].lock();
+                let is_empty = state.free(slab, nth, SLAB_LINES / block_lines);
+                self.lowest[class].store(state.lowest(), Ordering::Relaxed);
+                drop(state);
+                if is_empty {
                     self.return_slabs(slab, 1);
                 }
             }
             None => self.return_slabs(slab, span_slabs(lines)),
         }
+    }
+
+    /// Slabs that would be enough if no room were lost.
+    fn needed(&self) -> usize {
+        self.used_lines.load(Ordering::Relaxed).div_ceil(SLAB_LINES)
+    }
+
+    /// Whether a ninth of the memory and more lies in holes between blocks.
+    pub(crate) fn is_sparse(&self) -> bool {
+        let (resident, needed) = (self.resident.load(Ordering::Relaxed), self.needed());
+        resident > needed + needed / 8 + SPARSE_MIN
+    }
+
+    /// Whether so little lies in holes that closing them is not worth while.
+    pub(crate) fn is_compact(&self) -> bool {
+        let (resident, needed) = (self.resident.load(Ordering::Relaxed), self.needed());
+        resident <= needed + needed / 20 + SPARSE_MIN * 3 / 4
+    }
+
+    /// Whether a block of this size in a lower slab is free, so that moving there would help to empty a slab.
+    pub(crate) fn has_room_below(&self, block: Line, lines: usize) -> bool {
+        // A record's shape may be nonsense here: the caller looked at it without a lock.
+        let class = class_of(lines.max(1)).filter(|_| lines <= EXACT_LINES);
+        class.is_some_and(|class| self.lowest[class].load(Ordering::Relaxed) < block.0 / SLAB_LINES as u32)
     }
 
     fn allocate_in(&self, class: usize) -> Line {
@@ -142,6 +181,7 @@ impl Slabs {
             state.add(slab, SLAB_LINES / block_lines);
         }
         let (slab, nth) = state.take();
+        self.lowest[class].store(state.lowest(), Ordering::Relaxed);
         Line(slab * SLAB_LINES as u32 + (nth * block_lines) as u32)
     }
 
@@ -156,7 +196,7 @@ impl Slabs {
     fn return_slabs(&self, slab: u32, count: usize) {
         let mut pool = self.pool.lock();
         pool.reserve.extend(slab..slab + count as u32);
-        let keep = RESERVE_MIN.max(self.resident.load(Ordering::Relaxed) / 16);
+        let keep = RESERVE_MIN.max(self.resident.load(Ordering::Relaxed) / 32);
         while pool.reserve.len() > keep {
             let Some(slab) = pool.reserve.pop_last() else { break };
             self.memory.give_back(slab as usize * SLAB_LINES * LINE_WORDS, SLAB_LINES * LINE_WORDS);
@@ -170,6 +210,10 @@ impl Class {
     fn add(&mut self, slab: u32, blocks: usize) {
         self.slabs.insert(slab, Free::all(blocks));
         self.open.insert(slab);
+    }
+
+    fn lowest(&self) -> u32 {
+        self.open.first().copied().unwrap_or(u32::MAX)
     }
 
     fn take(&mut self) -> (u32, usize) {

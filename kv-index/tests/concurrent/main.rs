@@ -3,6 +3,9 @@
 //! The short version runs in `cargo test`. `KV_STRESS_RUNS=50 cargo test -p kv-index --release --test concurrent` runs each
 //! scene fifty times, under another seed each time.
 
+#![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
+#![expect(clippy::struct_field_names, reason = "tails are what they are")]
+
 mod exact;
 mod history;
 mod plan;

@@ -1,0 +1,38 @@
+//! CPU time of threads: what an operation costs whoever owns the core, whatever else runs on the machine.
+
+use std::mem::MaybeUninit;
+
+/// CPU time that the calling thread has used, in ns.
+pub fn thread_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time that all other threads of the process have used, in ns: a contender's lanes.
+pub fn lanes_ns() -> u64 {
+    // In this order, so that the difference can only be too large by what this call costs, never negative.
+    let own = thread_ns();
+    read(libc::CLOCK_PROCESS_CPUTIME_ID) - own
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is valid for the one write that the call makes.
+    let failed = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+    assert_eq!(failed, 0, "the clocks of threads and processes exist on every Linux");
+    // SAFETY: the call succeeded, so it has written `time`.
+    let time = unsafe { time.assume_init() };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_charged_for_its_own_work_only() {
+        let (own, lanes) = (thread_ns(), lanes_ns());
+        std::thread::spawn(|| while thread_ns() < 20_000_000 {}).join().unwrap();
+        assert!(lanes_ns() - lanes >= 20_000_000);
+        assert!(thread_ns() - own < 20_000_000);
+    }
+}
