@@ -3,11 +3,10 @@
 //! switches them.
 
 #[cfg(kv_loom)]
-pub(crate) use loom::{
-    hint,
-    sync::{Arc, atomic},
-    thread,
-};
+#[path = "sync/watched.rs"]
+pub(crate) mod atomic;
+#[cfg(kv_loom)]
+pub(crate) use loom::{hint, sync::Arc, thread};
 #[cfg(kv_shuttle)]
 pub(crate) use shuttle::{
     hint,

@@ -15,7 +15,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::record::{HOLDER_LINES_MAX, Meta, Record, copy_words};
 use super::segments::{Locked, Segments};
@@ -319,6 +319,8 @@ impl<'a> Holders<'a> {
 
     #[cold]
     fn mask_with_holes(&self, held: Held) -> u64 {
+        // Acquire fence: pairs with the release that stored the flag. The key and the mask were written before it.
+        fence(Ordering::Acquire);
         // Beside a writer the mask may not be found: then the window does not hold either.
         self.hole(held.slot()).map_or(prefix(held.cutoff()), |at| self.holes[at + 1].load(Ordering::Relaxed))
     }

@@ -29,7 +29,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 /// Words that the first growth makes ready: 1 MiB of addresses.
-const FIRST: usize = if cfg!(any(kv_loom, kv_shuttle)) { 64 } else { 1 << 17 };
+const FIRST: usize = if cfg!(any(kv_loom, kv_shuttle)) { 16 } else { 1 << 17 };
 
 impl Memory {
     /// Addresses for up to `most` words, or as many as the system lets us have.
