@@ -122,7 +122,10 @@ impl Report {
 
 /// What only a defect, of the engine or of ours, can cause.
 fn is_unexplained(loss: Loss) -> bool {
-    matches!(loss, Loss::UnreadablePayload | Loss::Malformed | Loss::OverLimit | Loss::OrphanExpired | Loss::Refused)
+    matches!(
+        loss,
+        Loss::UnreadablePayload | Loss::Malformed | Loss::OverLimit | Loss::OrphanExpired | Loss::Refused | Loss::OverBudget
+    )
 }
 
 fn requests(recording: &Recording, replayer: &mut Replayer) -> Vec<Row> {

@@ -61,3 +61,7 @@ pub(crate) const GRACE_LAST: Duration = Duration::from_secs(1);
 
 /// How often the table is drawn: on a terminal, and where the output is a file.
 pub(crate) const TABLE_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Shortest and longest pause before a stream that cannot be believed (its events panicked, or the index had no room) is cleared
+/// and replayed. What a cleared stream held is unknown meanwhile, and a replay of thousands of batches is work for its engine.
+pub(crate) const RESYNC_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_mins(5));

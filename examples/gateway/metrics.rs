@@ -3,6 +3,7 @@
 //! What is counted for each rank lives in its tally and its stream's state; here it is only put into Prometheus' words,
 //! when somebody asks. The recorder belongs to one gateway and not to the process, so that several can run in one.
 
+use kv_index::lanes::PoolMetrics;
 use metrics::{Label, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
@@ -43,7 +44,7 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads. `blocks` tells how many blocks the index holds for a rank.
-    pub(crate) fn render(&self, fleet: &Fleet, blocks: impl Fn(&StreamState) -> u64) -> String {
+    pub(crate) fn render(&self, fleet: &Fleet, lanes: &PoolMetrics, blocks: impl Fn(&StreamState) -> u64) -> String {
         with_local_recorder(&self.recorder, || {
             for engine in fleet.engines() {
                 gauge!("kv_engine_ready", "worker" => engine.name().to_owned()).set(u32::from(engine.is_ready()));
@@ -51,6 +52,7 @@ impl Metrics {
             }
             let degraded = fleet.engines().iter().flat_map(|engine| engine.ranks()).filter(|rank| is_degraded(rank)).count();
             gauge!("kv_degraded_ranks").set(as_float(degraded as u64));
+            show_lanes(lanes);
         });
         self.handle.render()
     }
@@ -92,8 +94,33 @@ fn show_stream(labels: &[Label], stream: &StreamState) {
     }
     counter!("kv_publisher_restarts_total", labels.to_vec()).absolute(batches.restarts);
     counter!("kv_replays_total", labels.to_vec()).absolute(batches.replays);
+    counter!("kv_resyncs_total", labels.to_vec()).absolute(batches.resyncs);
+    counter!("kv_stream_failures_total", labels.to_vec()).absolute(batches.failures);
     for (loss, count) in stream.counts.losses.iter() {
         counter!("kv_losses_total", with(labels, "reason", loss.as_str())).absolute(count);
+    }
+}
+
+fn show_lanes(pool: &PoolMetrics) {
+    gauge!("kv_lane_queued_steps").set(as_float(pool.held.events as u64));
+    gauge!("kv_lane_queued_bytes").set(as_float(pool.held.cost));
+    let outcomes = [
+        ("accepted", pool.counts.accepted),
+        ("returned", pool.counts.returned),
+        ("applied", pool.counts.applied),
+        ("panicked", pool.counts.panicked),
+        ("unapplied", pool.counts.unapplied),
+    ];
+    for (outcome, count) in outcomes {
+        counter!("kv_lane_steps_total", "outcome" => outcome).absolute(count);
+    }
+    for (number, lane) in pool.lanes.iter().enumerate() {
+        let labels = vec![Label::new("lane", number.to_string())];
+        gauge!("kv_lane_ready_streams", labels.clone()).set(as_float(lane.ready as u64));
+        counter!("kv_lane_turns_total", labels.clone()).absolute(lane.turns);
+        counter!("kv_lane_stolen_turns_total", labels.clone()).absolute(lane.stolen);
+        counter!("kv_lane_applied_total", labels.clone()).absolute(lane.applied);
+        counter!("kv_lane_parks_total", labels).absolute(lane.parked);
     }
 }
 
@@ -114,6 +141,16 @@ fn describe() {
     describe_counter!("kv_event_batches_total", "Event batches by what became of them");
     describe_counter!("kv_publisher_restarts_total", "Times that a rank's publisher started again");
     describe_counter!("kv_replays_total", "Questions to a rank's replay socket");
+    describe_counter!("kv_resyncs_total", "Times that a rank's stream was cleared and replayed because it could not be believed");
+    describe_counter!("kv_stream_failures_total", "Times that applying a rank's events panicked");
+    describe_gauge!("kv_lane_queued_steps", "Batches and clears that wait for a lane or are being applied");
+    describe_gauge!("kv_lane_queued_bytes", "Bytes of the messages that these came in");
+    describe_counter!("kv_lane_steps_total", "Batches and clears by what became of them: returned ones are offered again");
+    describe_gauge!("kv_lane_ready_streams", "Streams on a lane's list; the last lane works in a shutdown only");
+    describe_counter!("kv_lane_turns_total", "Turns that a lane gave to streams");
+    describe_counter!("kv_lane_stolen_turns_total", "Of these, turns with a stream from another lane's list");
+    describe_counter!("kv_lane_applied_total", "Batches and clears that a lane applied");
+    describe_counter!("kv_lane_parks_total", "Times that a lane found nothing to do and slept");
     describe_counter!("kv_losses_total", "Events or parts of them that were not used, by reason");
     describe_counter!(UNPREDICTED, "Requests that were routed without their tokens, by reason");
     for reason in Untokenized::ALL {
@@ -165,7 +202,7 @@ mod tests {
         metrics.difference("a", 1, 64, 48);
         metrics.unpredicted(Untokenized::Multimodal);
         metrics.refused("model_not_found");
-        let text = metrics.render(&fleet, |_| 9);
+        let text = metrics.render(&fleet, &PoolMetrics::default(), |_| 9);
         for line in [
             "kv_predicted_tokens_total{worker=\"a\",rank=\"1\"} 64",
             "kv_cached_tokens_total{worker=\"a\",rank=\"1\"} 48",

@@ -5,11 +5,12 @@
 //!   POST /v1/completions ─► request ─► tokens ─► route ─► proxy ─► POST /v1/completions
 //!                                                  │ ▲       └ usage ─► predicted against reported
 //!                                                  ▼ │
-//!                                       kv-routing   kv-index ◄─ feed ◄─ kv-events ◄─ ZeroMQ events and replay
+//!                                       kv-routing   kv-index ◄─ lanes ◄─ feed ◄─ kv-events ◄─ ZeroMQ events and replay
 //! ```
 //!
 //! It is a thin driver of the three crates, and meant to be read as one. Each engine has a task that asks for its health and
-//! models (`fleet`); each of its ranks has a task that owns the rank's event stream from the socket to the index. A
+//! models (`fleet`); each of its ranks has a task that takes the rank's events from the sockets in order and queues them for
+//! the lanes, a few threads of `kv_index::lanes` that write them into the index. A
 //! request is read as far as routing needs it, its tokens are found, the index says what each rank would reuse of them,
 //! `kv-routing` decides, and the client's own bytes go to the engine. What the engine then reports as cached is held
 //! against the prediction.

@@ -28,8 +28,8 @@ impl App {
         let ranks: Vec<(&Server, usize)> =
             servers.iter().flat_map(|server| (0..server.engine.ranks().len()).map(move |rank| (server, rank))).collect();
         let candidates = match &self.index {
-            FleetIndex::Chain(index) => candidates(index, question, &ranks),
-            FleetIndex::Reference(index) => candidates(index, question, &ranks),
+            FleetIndex::Chain(laned) => candidates(&laned.index, question, &ranks),
+            FleetIndex::Reference(laned) => candidates(&laned.index, question, &ranks),
         };
         let prompt_tokens = question.tokens.map_or(0, <[u32]>::len) as u64;
         let request = Request { prompt_tokens };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
+use kv_index::lanes::PoolError;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::router;
 use super::app::App;
-use super::fleet::{Fleet, WatchError};
+use super::fleet::{Fleet, WatchError, sensible_lanes};
 use super::index::FleetIndex;
 use super::limits::{GRACE, GRACE_LAST};
 use super::proxy::Proxy;
@@ -48,6 +49,9 @@ pub enum StartError {
     /// The tokenizer or its template.
     #[error("cannot tokenize: {0}")]
     Tokens(#[from] TokenFilesError),
+    /// The lanes.
+    #[error("cannot apply events: {0}")]
+    Lanes(#[from] PoolError),
     /// The engines' events.
     #[error(transparent)]
     Watch(#[from] WatchError),
@@ -66,7 +70,7 @@ impl Gateway {
         let (closing, cut, mut watching) = (CancellationToken::new(), CancellationToken::new(), JoinSet::new());
         let proxy = Proxy::new(settings.max_wait, settings.api_key.as_ref(), cut.clone());
         let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.questions().clone())?;
-        let index = FleetIndex::new(settings.kv_index);
+        let index = FleetIndex::new(settings.kv_index, settings.lanes.unwrap_or_else(sensible_lanes))?;
         let fleet = Fleet::new(&settings.engines);
         index.watch(&fleet, proxy.questions(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
@@ -82,7 +86,10 @@ impl Gateway {
     /// What serves where and by what, in words for whoever started it.
     pub fn greeting(&self) -> String {
         let settings = &self.app.settings;
-        let policy = format!("policy {:?}, index {:?}", settings.policy, settings.kv_index);
+        // One of those that the metrics tell of works in a shutdown only.
+        let lanes = self.app.index.lanes().lanes.len() - 1;
+        let written = format!("written by {lanes} lane{}", if lanes == 1 { "" } else { "s" });
+        let policy = format!("policy {:?}, index {:?} {written}", settings.policy, settings.kv_index);
         let head = format!("Gateway at http://{}, {policy}.\nTokens come from {}.", self.address, self.app.tokens.describe());
         let engines = settings.engines.iter().map(ToString::to_string);
         [head].into_iter().chain(engines).collect::<Vec<_>>().join("\n")
@@ -103,7 +110,8 @@ impl Gateway {
         }
     }
 
-    /// Takes no further connection, lets running answers finish for a few seconds, tells those that did not, and closes all sockets.
+    /// Takes no further connection, lets running answers finish for a few seconds, tells those that did not, applies the events that
+    /// have come, and closes all sockets.
     pub async fn stop(mut self) {
         self.closing.cancel();
         if timeout(GRACE, &mut self.serving).await.is_err() {
@@ -112,6 +120,11 @@ impl Gateway {
             _ = timeout(GRACE_LAST, &mut self.serving).await;
         }
         self.serving.abort();
+        // What was taken from engines is applied before the feeds go, and the streams with them.
+        match timeout(GRACE_LAST, self.app.index.drain()).await {
+            Ok(drained) if drained.lost == 0 => {}
+            undrained => tracing::warn!(?undrained, "not all events were applied"),
+        }
         self.watching.shutdown().await;
     }
 }

@@ -50,6 +50,8 @@ pub struct Stream<W> {
     spare: Vec<View>,
     counts: Counts,
     profile: Arc<Profile>,
+    /// Stores that the index had no room for, since the stream last held nothing.
+    crowded_out: u64,
     stored: Vec<Stored>,
     removed: Vec<Removed>,
 }
@@ -105,6 +107,7 @@ impl<W: Worker> Stream<W> {
             spare: Vec::new(),
             counts: Counts::default(),
             profile: Arc::new(Profile::unknown(options.drops_last_block)),
+            crowded_out: 0,
             stored: Vec::new(),
             removed: Vec::new(),
             options,
@@ -141,6 +144,7 @@ impl<W: Worker> Stream<W> {
         self.copies.clear();
         self.namespaces.clear();
         self.orphans.clear();
+        self.crowded_out = 0;
     }
 
     /// The worker's id in the index.
@@ -162,6 +166,12 @@ impl<W: Worker> Stream<W> {
     /// index knows less than the rank holds.
     pub fn waiting_blocks(&self) -> usize {
         self.orphans.blocks()
+    }
+
+    /// Stores that the index had no room for, since the stream last held nothing. Above 0, the index knows less than the rank
+    /// holds, and will until the stream is cleared and learned anew.
+    pub fn crowded_out(&self) -> u64 {
+        self.crowded_out
     }
 
     /// Blocks with other than one copy on the device.
@@ -196,8 +206,10 @@ impl<W: Worker> Stream<W> {
                 Ok(()) => {
                     self.stored_into(&store, &stored);
                     if let (Tier::Device, Some(device)) = (store.tier, device) {
-                        // The blocks stand at their places now, so the same call cannot be refused.
-                        _ = self.worker.store(device, store.parent, &store.blocks, &mut stored);
+                        // The blocks stand at their places now, so the same call can be refused for want of room only.
+                        if self.worker.store(device, store.parent, &store.blocks, &mut stored).is_err() {
+                            self.has_no_room();
+                        }
                     }
                     let names = store.blocks.iter().filter_map(|block| block.name);
                     ready.extend(names.flat_map(|name| self.orphans.take(name)).rev());
@@ -207,10 +219,16 @@ impl<W: Worker> Stream<W> {
                     let expired = self.orphans.wait(store);
                     self.counts.losses.add_many(Loss::OrphanExpired, expired);
                 }
+                Err(StoreError::OverBudget { .. }) => self.has_no_room(),
                 Err(_) => self.counts.losses.add(Loss::Refused),
             }
             self.stored = stored;
         }
+    }
+
+    fn has_no_room(&mut self) {
+        self.crowded_out += 1;
+        self.counts.losses.add(Loss::OverBudget);
     }
 
     fn stored_into(&mut self, store: &PendingStore, stored: &[Stored]) {

@@ -36,11 +36,13 @@ pub enum Loss {
     UnknownBlock,
     /// The index refused the store.
     Refused,
+    /// The index had no room for the store.
+    OverBudget,
 }
 
 impl Loss {
     /// All reasons, in the order of [`Losses::iter`].
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::UnreadablePayload,
         Self::UnknownType,
         Self::Malformed,
@@ -56,6 +58,7 @@ impl Loss {
         Self::OrphanExpired,
         Self::UnknownBlock,
         Self::Refused,
+        Self::OverBudget,
     ];
 
     /// The reason's name in metrics and reports.
@@ -76,6 +79,7 @@ impl Loss {
             Self::OrphanExpired => "orphan_expired",
             Self::UnknownBlock => "unknown_block",
             Self::Refused => "refused",
+            Self::OverBudget => "over_budget",
         }
     }
 }
@@ -138,6 +142,6 @@ mod tests {
         let names: std::collections::BTreeSet<_> = losses.iter().map(|(loss, _)| loss.as_str()).collect();
         assert_eq!(names.len(), Loss::ALL.len());
         assert_eq!(losses.count(Loss::Refused), 15);
-        assert_eq!(losses.total(), (1..=15).sum::<u64>());
+        assert_eq!(losses.total(), (1..=16).sum::<u64>());
     }
 }

@@ -42,7 +42,7 @@ async fn health(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let text = app.metrics.render(&app.fleet, |stream| app.blocks(stream));
+    let text = app.metrics.render(&app.fleet, &app.index.lanes(), |stream| app.blocks(stream));
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 

@@ -1,27 +1,39 @@
-//! One rank's events, from its sockets into the index.
+//! One rank's events, from its sockets to the lanes that write them into the index.
 //!
 //! Subscribe first, then replay from where the cursor stands, then drop what both brought: nothing can fall between the
-//! two. Gaps, restarts and silences ask the replay socket again.
+//! two. Gaps, restarts and silences ask the replay socket again. A lane's queue that is full holds up the feed, and so in the end the
+//! publisher, whose drops are gaps again. A stream whose events panicked, or for which the index had no room, is cleared and
+//! replayed.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kv_events::adapter::zmq::{Replay, ReplayEnd, ReplayEvent, Subscriber, SubscriberEvent};
 use kv_events::wire::frame::{self, FrameError, ReplayAnswer};
-use kv_index::Worker;
-use tokio::time::timeout;
+use kv_index::Index;
+use kv_index::lanes::Refusal;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
 
 use super::engine::Engine;
 use super::intake::{Intake, Need};
-use super::rank::{Rank, StreamState};
+use super::laned::{Lane, Laned};
+use super::rank::Rank;
+use super::resync::Resync;
 use crate::gateway::limits::{QUIET_MAX, REPLAY_TRIES_MAX};
 
 /// A rank's subscription under way.
-pub(super) struct Feed<W> {
+pub(super) struct Feed<I: Index>
+where
+    I::Worker: 'static,
+{
     pub(super) engine: Arc<Engine>,
     /// The rank's place in the engine.
     pub(super) rank: usize,
-    pub(super) intake: Intake<W>,
+    pub(super) laned: Arc<Laned<I>>,
+    pub(super) lane: Lane<I::Worker>,
+    pub(super) intake: Intake,
+    pub(super) resync: Resync,
     pub(super) subscriber: Subscriber,
     pub(super) replay: Option<Replay>,
     pub(super) connected: bool,
@@ -36,16 +48,23 @@ enum Replayed {
     OtherLife,
 }
 
-impl<W: Worker> Feed<W> {
+impl<I: Index> Feed<I>
+where
+    I::Worker: 'static,
+{
     /// Takes events in until the task is aborted; the sockets close with it.
     pub(super) async fn run(mut self) {
         loop {
             self.publish();
-            match timeout(QUIET_MAX, self.subscriber.next()).await {
-                Ok(event) => self.event(event).await,
-                // The last batch before a silence may have been lost, and nothing else would ever show it.
-                Err(_) if self.connected => self.catch_up().await,
-                Err(_) => {}
+            tokio::select! {
+                event = timeout(QUIET_MAX, self.subscriber.next()) => match event {
+                    Ok(event) => self.event(event).await,
+                    // The last batch before a silence may have been lost, and nothing else would ever show it.
+                    Err(_) if self.connected => self.catch_up().await,
+                    Err(_) => {}
+                },
+                () = self.engine.ranks()[self.rank].doubted() => self.look().await,
+                () = self.resync.due() => self.learn_anew().await,
             }
         }
     }
@@ -83,6 +102,7 @@ impl<W: Worker> Feed<W> {
             tracing::info!(engine = self.engine.name(), rank = self.rank().number, from, to = message.sequence, "closing a gap");
             self.replay(from, false).await;
         }
+        self.hand_over().await;
     }
 
     /// After a connection: whatever was published before it.
@@ -91,6 +111,7 @@ impl<W: Worker> Feed<W> {
         if let Replayed::OtherLife = self.replay(from, self.intake.cursor().last().is_some()).await {
             tracing::info!(engine = self.engine.name(), rank = self.rank().number, "the publisher has started again");
             self.intake.restart();
+            self.hand_over().await;
             self.replay(0, false).await;
         }
     }
@@ -112,6 +133,7 @@ impl<W: Worker> Feed<W> {
                         if self.replayed(&frames, &mut compares) {
                             return Replayed::OtherLife;
                         }
+                        self.hand_over().await;
                     }
                     ReplayEvent::End(end) => break end,
                 }
@@ -152,19 +174,81 @@ impl<W: Worker> Feed<W> {
         self.last_error = Some(error.to_string());
     }
 
+    /// Queues what is to be applied. Waits while the queue is full.
+    async fn hand_over(&mut self) {
+        while let Some(mut step) = self.intake.next_step() {
+            while let Err(refused) = self.lane.enqueue(step) {
+                match refused.why {
+                    Refusal::Full { .. } => self.lane.room().await,
+                    // It has failed: it will be begun anew and replayed, this step with it.
+                    _ => return,
+                }
+                step = refused.item;
+            }
+        }
+    }
+
+    /// The lane doubts the stream.
+    async fn look(&mut self) {
+        let stream = self.rank().stream();
+        if stream.failed && self.has_failed().await {
+            self.renew().await;
+            self.resync.plan(Instant::now());
+        } else if stream.crowded_out > 0 && self.replay.is_some() {
+            self.resync.plan(Instant::now());
+        }
+    }
+
+    /// Whether a panic has ended the stream, once the lane has done what it was given before.
+    async fn has_failed(&self) -> bool {
+        match self.lane.with(|_| ()) {
+            Ok(done) => done.await.is_err(),
+            Err(refused) => refused.why == Refusal::Failed,
+        }
+    }
+
+    /// Puts a new stream in the place of one that has failed. It is shown first: a lookup never finds the rank at an id that is
+    /// another's.
+    async fn renew(&mut self) {
+        let (engine, rank) = (self.engine.name().to_owned(), self.rank().number);
+        match self.laned.enlist(&self.engine, self.rank) {
+            Ok(lane) => {
+                let failed = std::mem::replace(&mut self.lane, lane);
+                self.intake.failed();
+                let Ok(retired) = failed.remove().await else { return };
+                let (panic, unapplied) = (retired.failure.as_deref().unwrap_or_default(), retired.unapplied.len());
+                tracing::error!(engine, rank, panic, unapplied, "applying events panicked, the stream begins anew");
+                // It may be long, and what a panic left behind may panic again.
+                if spawn_blocking(|| drop(retired)).await.is_err() {
+                    tracing::error!(engine, rank, "what the failed stream held could not be taken out of the index");
+                }
+            }
+            Err(error) => self.last_error = Some(format!("cannot begin anew: {error}")),
+        }
+    }
+
+    /// The planned try: clears the stream and takes in all that the publisher still has.
+    async fn learn_anew(&mut self) {
+        self.resync.begin(Instant::now());
+        if self.has_failed().await {
+            self.renew().await;
+        }
+        tracing::warn!(engine = self.engine.name(), rank = self.rank().number, "learning the stream anew");
+        self.intake.resync();
+        self.hand_over().await;
+        if self.has_failed().await {
+            self.resync.plan(Instant::now());
+        } else {
+            self.replay(0, false).await;
+        }
+    }
+
     fn publish(&self) {
-        let (stream, cursor) = (self.intake.stream(), self.intake.cursor());
-        self.rank().publish(StreamState {
-            worker: Some(stream.worker()),
-            profile: stream.profile().clone(),
-            counts: stream.counts().clone(),
-            batches: *self.intake.counts(),
-            sequence: cursor.last(),
-            missed: cursor.missed(),
-            waiting_blocks: stream.waiting_blocks(),
-            connected: self.connected,
-            has_replay: self.replay.is_some(),
-            last_error: self.last_error.clone(),
+        self.rank().publish(|state| {
+            state.batches = *self.intake.counts();
+            state.connected = self.connected;
+            state.has_replay = self.replay.is_some();
+            state.last_error.clone_from(&self.last_error);
         });
     }
 

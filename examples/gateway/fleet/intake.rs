@@ -1,18 +1,19 @@
-//! A rank's messages, in whatever order sockets bring them, made into the batches of one stream.
+//! A rank's messages, in whatever order sockets bring them, made into the steps of one stream.
 
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use kv_events::wire::decode_batch;
 use kv_events::wire::frame::Message;
-use kv_events::{Batch, Cursor, Stream, Verdict};
-use kv_index::Worker;
+use kv_events::{Batch, Cursor, Verdict};
 
+use super::applier::{Progress, Step};
 use super::rank::BatchCounts;
 
-/// The stream with its place in the publisher's sequence. Knows no socket.
-#[derive(Debug)]
-pub(super) struct Intake<W> {
-    stream: Stream<W>,
+/// A stream's place in its publisher's sequence, and the steps that are to be applied for it. Knows no socket.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    steps: VecDeque<Step>,
     cursor: Cursor,
     counts: BatchCounts,
     /// The last message taken in.
@@ -37,13 +38,10 @@ pub(super) enum Need {
     },
 }
 
-impl<W: Worker> Intake<W> {
-    pub(super) fn new(stream: Stream<W>) -> Self {
-        Self { stream, cursor: Cursor::new(), counts: BatchCounts::default(), latest: None }
-    }
-
-    pub(super) fn stream(&self) -> &Stream<W> {
-        &self.stream
+impl Intake {
+    /// The next step that is to be applied.
+    pub(super) fn next_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
     }
 
     pub(super) fn cursor(&self) -> &Cursor {
@@ -79,7 +77,7 @@ impl<W: Worker> Intake<W> {
                 Need::Replay { from: 0 }
             }
             verdict => {
-                self.counts.live += self.take(verdict, message, &batch);
+                self.counts.live += self.take(verdict, message, batch);
                 Need::Nothing
             }
         }
@@ -89,7 +87,7 @@ impl<W: Worker> Intake<W> {
     pub(super) fn replayed(&mut self, message: &Message<'_>) {
         let batch = decode_batch(message.payload);
         let verdict = self.cursor.admit_replayed(message.sequence, batch.clears());
-        self.counts.replayed += self.take(verdict, message, &batch);
+        self.counts.replayed += self.take(verdict, message, batch);
     }
 
     /// Whether `message`, replayed after a reconnection, is from the same life of the publisher as what was taken in
@@ -106,20 +104,38 @@ impl<W: Worker> Intake<W> {
 
     /// Another life of the publisher has begun: what the former one held is gone.
     pub(super) fn restart(&mut self) {
-        self.stream.restart();
-        self.cursor = Cursor::new();
-        self.latest = None;
+        self.steps.push_back(Step::Restart);
+        self.begin_again();
         self.counts.restarts += 1;
     }
 
-    /// Applies what `verdict` lets in; how many batches that were.
-    fn take(&mut self, verdict: Verdict, message: &Message<'_>, batch: &Batch) -> u64 {
+    /// What was applied cannot be believed: it is cleared, and everything is to be replayed.
+    pub(super) fn resync(&mut self) {
+        self.steps.push_back(Step::Clear);
+        self.begin_again();
+        self.counts.resyncs += 1;
+    }
+
+    /// The stream has failed and begins as a new one: what had not been applied never will be.
+    pub(super) fn failed(&mut self) {
+        self.steps.clear();
+        self.begin_again();
+        self.counts.failures += 1;
+    }
+
+    fn begin_again(&mut self) {
+        self.cursor = Cursor::new();
+        self.latest = None;
+    }
+
+    /// Lets in what `verdict` does; how many batches that were.
+    fn take(&mut self, verdict: Verdict, message: &Message<'_>, batch: Batch) -> u64 {
         match verdict {
             Verdict::Apply => {}
             Verdict::ApplyAfterLoss { missed, clear } => {
                 self.counts.missed = self.counts.missed.saturating_add(missed);
                 if clear {
-                    self.stream.clear();
+                    self.steps.push_back(Step::Clear);
                 }
             }
             Verdict::Stale | Verdict::Replay { .. } | Verdict::Restart => {
@@ -127,7 +143,8 @@ impl<W: Worker> Intake<W> {
                 return 0;
             }
         }
-        self.stream.apply(batch);
+        let progress = Progress { sequence: message.sequence, missed: self.cursor.missed() };
+        self.steps.push_back(Step::Apply { batch, progress, bytes: message.payload.len() as u64 });
         self.latest = Some(Fingerprint::of(message));
         1
     }
@@ -143,16 +160,17 @@ impl Fingerprint {
 
 #[cfg(test)]
 mod tests {
-    use kv_events::StreamOptions;
-    use kv_index::{Index, ReferenceIndex, ReferenceWorker, View};
-
     use super::*;
     use crate::mock_engine::{CacheEvent, Dialect, StreamFormat};
 
-    fn intake() -> (ReferenceIndex, Intake<ReferenceWorker>) {
-        let index = ReferenceIndex::new();
-        let worker = index.add_worker().unwrap();
-        (index, Intake::new(Stream::new(worker, StreamOptions::default())))
+    /// What the steps say: the batches' sequences, -1 for a clear, -2 for a restart.
+    fn steps(intake: &mut Intake) -> Vec<i64> {
+        let word = |step| match step {
+            Step::Apply { progress, .. } => i64::try_from(progress.sequence).unwrap(),
+            Step::Clear => -1,
+            Step::Restart => -2,
+        };
+        std::iter::from_fn(|| intake.next_step()).map(word).collect()
     }
 
     /// A batch that stores one block of its own, published at `timestamp_s`.
@@ -168,21 +186,21 @@ mod tests {
 
     #[test]
     fn a_gap_needs_a_replay_and_then_the_message_again() {
-        let (index, mut intake) = intake();
+        let mut intake = Intake::default();
         let batches: Vec<_> = (0..4).map(|name| payload(name, 1.0)).collect();
-        let live = |intake: &mut Intake<_>, sequence: usize| intake.live(&message(sequence as u64, &batches[sequence]));
+        let live = |intake: &mut Intake, sequence: usize| intake.live(&message(sequence as u64, &batches[sequence]));
         assert_eq!(live(&mut intake, 0), Need::Nothing);
         assert_eq!(live(&mut intake, 3), Need::Replay { from: 1 });
         (1..).zip(&batches[1..]).for_each(|(sequence, batch)| intake.replayed(&message(sequence, batch)));
         assert_eq!(live(&mut intake, 3), Need::Nothing);
-        assert_eq!(index.digest(intake.stream().worker(), View::MAIN).count, 4);
+        assert_eq!(steps(&mut intake), [0, 1, 2, 3]);
         let expected = BatchCounts { live: 1, replayed: 3, stale: 1, ..BatchCounts::default() };
         assert_eq!(*intake.counts(), expected);
     }
 
     #[test]
     fn a_gap_that_cannot_be_filled_is_counted() {
-        let (_, mut intake) = intake();
+        let mut intake = Intake::default();
         let batch = payload(1, 1.0);
         assert_eq!(intake.live(&message(0, &batch)), Need::Nothing);
         assert_eq!(intake.live(&message(3, &batch)), Need::Replay { from: 1 });
@@ -192,7 +210,7 @@ mod tests {
 
     #[test]
     fn two_lives_of_a_publisher_are_told_apart_by_what_they_say_under_one_number() {
-        let (_, mut intake) = intake();
+        let mut intake = Intake::default();
         let (here, there) = (payload(1, 1.0), payload(1, 2.0));
         assert_eq!((intake.rejoin_from(), intake.is_same_life(&message(0, &here))), (0, None));
         intake.live(&message(0, &here));
@@ -203,12 +221,36 @@ mod tests {
 
     #[test]
     fn a_publisher_that_counts_from_0_again_begins_with_nothing() {
-        let (index, mut intake) = intake();
+        let mut intake = Intake::default();
         let batches: Vec<_> = (0..5).map(|name| payload(name, 1.0)).collect();
         (0..).zip(&batches[..4]).for_each(|(sequence, batch)| _ = intake.live(&message(sequence, batch)));
         assert_eq!(intake.live(&message(0, &batches[4])), Need::Replay { from: 0 });
-        assert_eq!(index.digest(intake.stream().worker(), View::MAIN).count, 0);
+        assert_eq!(steps(&mut intake), [0, 1, 2, 3, -2]);
         assert_eq!(intake.live(&message(0, &batches[4])), Need::Nothing);
-        assert_eq!((index.digest(intake.stream().worker(), View::MAIN).count, intake.counts().restarts), (1, 1));
+        assert_eq!((steps(&mut intake), intake.counts().restarts), (vec![0], 1));
+    }
+
+    #[test]
+    fn a_resync_clears_and_takes_everything_in_again() {
+        let mut intake = Intake::default();
+        let batches: Vec<_> = (0..3).map(|name| payload(name, 1.0)).collect();
+        (0..).zip(&batches).for_each(|(sequence, batch)| _ = intake.live(&message(sequence, batch)));
+        intake.resync();
+        (0..).zip(&batches).for_each(|(sequence, batch)| intake.replayed(&message(sequence, batch)));
+        assert_eq!(steps(&mut intake), [0, 1, 2, -1, 0, 1, 2]);
+        assert_eq!((intake.counts().resyncs, intake.cursor().missed()), (1, 0));
+        intake.live(&message(2, &batches[2]));
+        assert_eq!((steps(&mut intake), intake.counts().stale), (vec![], 1), "the echo of the replay");
+    }
+
+    #[test]
+    fn a_failed_stream_knows_that_it_has_missed_what_came_before() {
+        let mut intake = Intake::default();
+        let batch = payload(1, 1.0);
+        intake.live(&message(0, &batch));
+        intake.failed();
+        assert_eq!(steps(&mut intake), [0; 0]);
+        intake.live(&message(7, &batch));
+        assert_eq!((steps(&mut intake), intake.cursor().missed(), intake.counts().failures), (vec![7], 7, 1));
     }
 }

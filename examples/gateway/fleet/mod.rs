@@ -1,18 +1,22 @@
 //! The engines, what is known of them, and the tasks that keep it known.
 
+mod applier;
 mod engine;
 mod feed;
 mod intake;
+mod laned;
 mod models;
 mod poll;
 mod rank;
+mod resync;
 mod tally;
 mod ticket;
+#[cfg(test)]
+mod trouble;
 
 use std::sync::Arc;
 
 use kv_events::adapter::zmq::{BindError, Replay, ReplayOptions, Subscriber, SubscriberOptions};
-use kv_events::{CopyRule, Stream, StreamOptions};
 use kv_index::{Index, WorkersExhausted};
 use reqwest::Client;
 use thiserror::Error;
@@ -21,7 +25,9 @@ use tokio::task::JoinSet;
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 use self::intake::Intake;
+pub(crate) use self::laned::{Laned, sensible_lanes};
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
+use self::resync::Resync;
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
 use super::api::ApiError;
@@ -89,19 +95,19 @@ impl Fleet {
         Err(if absent.iter().any(may_serve) { ApiError::NotReady { model } } else { ApiError::UnknownModel { model } })
     }
 
-    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed into `index`.
+    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed to the lanes.
     ///
     /// # Errors
     /// [`WatchError`] when the index takes no further rank, or a publisher cannot be listened for.
-    pub(crate) async fn watch<I>(&self, index: &I, client: &Client, tasks: &mut JoinSet<()>) -> Result<(), WatchError>
+    pub(crate) async fn watch<I>(&self, laned: &Arc<Laned<I>>, client: &Client, tasks: &mut JoinSet<()>) -> Result<(), WatchError>
     where
-        I: Index,
+        I: Index + 'static,
         I::Worker: 'static,
     {
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
             for rank in 0..engine.ranks().len() {
-                if let Some(feed) = feed(engine, rank, index).await? {
+                if let Some(feed) = feed(engine, rank, laned).await? {
                     tasks.spawn(feed.run());
                 }
             }
@@ -111,29 +117,25 @@ impl Fleet {
 }
 
 /// The feed of one rank; nothing for an engine without events.
-async fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, index: &I) -> Result<Option<Feed<I::Worker>>, WatchError> {
+async fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, laned: &Arc<Laned<I>>) -> Result<Option<Feed<I>>, WatchError>
+where
+    I::Worker: 'static,
+{
     let (spec, number) = (engine.spec(), engine.ranks()[rank].number);
     let Some(events) = spec.events_of(number) else { return Ok(None) };
-    let stream = Stream::new(index.add_worker()?, stream_options(spec));
     let topic = SubscriberOptions { topic: spec.topic.clone().into_bytes(), ..SubscriberOptions::default() };
     Ok(Some(Feed {
         engine: engine.clone(),
         rank,
-        intake: Intake::new(stream),
+        laned: laned.clone(),
+        lane: laned.enlist(engine, rank)?,
+        intake: Intake::default(),
+        resync: Resync::new(),
         subscriber: if spec.bind { Subscriber::bind(events, topic).await? } else { Subscriber::connect(events, topic) },
         replay: spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default())),
         connected: false,
         last_error: None,
     }))
-}
-
-fn stream_options(spec: &EngineSpec) -> StreamOptions {
-    StreamOptions {
-        copies: if spec.set_copies { CopyRule::Reannounced } else { CopyRule::Counted },
-        block_tokens: spec.block_size,
-        drops_last_block: spec.drops_last_block,
-        ..StreamOptions::default()
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use kv_events::{Counts, Profile};
 use kv_index::WorkerId;
 use parking_lot::RwLock;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use super::tally::Tally;
 
@@ -18,9 +19,11 @@ pub(crate) struct Rank {
     pub(crate) worker: u32,
     pub(crate) tally: Tally,
     stream: RwLock<Arc<StreamState>>,
+    /// The stream is not what its engine says any more: its feed should look.
+    doubted: Notify,
 }
 
-/// What a rank's feed last told of its stream. The feed owns the stream; everybody else sees these copies.
+/// What is known of a rank's stream. Its feed tells of the sockets and its lane of what is applied; everybody else sees these copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamState {
     /// The rank's worker in the index; nothing for an engine without events.
@@ -28,12 +31,16 @@ pub(crate) struct StreamState {
     pub(crate) profile: Arc<Profile>,
     pub(crate) counts: Counts,
     pub(crate) batches: BatchCounts,
-    /// The last sequence number taken in.
+    /// The last sequence number applied.
     pub(crate) sequence: Option<u64>,
     /// Batches that are known to be lost, since the last clear.
     pub(crate) missed: u64,
     /// Blocks that wait for their parents.
     pub(crate) waiting_blocks: usize,
+    /// Stores that the index had no room for, since the stream last held nothing.
+    pub(crate) crowded_out: u64,
+    /// Applying its events has panicked, and nothing of it has been applied anew.
+    pub(crate) failed: bool,
     pub(crate) connected: bool,
     /// Without a replay socket, a lost last batch shows only with the next one.
     pub(crate) has_replay: bool,
@@ -57,6 +64,10 @@ pub(crate) struct BatchCounts {
     pub(crate) restarts: u64,
     /// Questions to the replay socket.
     pub(crate) replays: u64,
+    /// Times that it was cleared and learned anew because it could not be believed.
+    pub(crate) resyncs: u64,
+    /// Times that applying it panicked.
+    pub(crate) failures: u64,
 }
 
 /// How far the index can be believed about a rank.
@@ -66,7 +77,7 @@ pub(crate) enum Trust {
     Exact,
     /// Everything up to the last message; whether one was lost after it shows only with the next.
     AsOfSequence,
-    /// Batches were lost, or blocks wait for a parent that was.
+    /// Batches were lost, or blocks wait for a parent that was, or the index had no room, or applying them panicked.
     Degraded,
     /// The publisher is not connected.
     Disconnected,
@@ -76,7 +87,7 @@ pub(crate) enum Trust {
 
 impl Rank {
     pub(crate) fn new(number: u32, worker: u32) -> Self {
-        Self { number, worker, tally: Tally::default(), stream: RwLock::default() }
+        Self { number, worker, tally: Tally::default(), stream: RwLock::default(), doubted: Notify::new() }
     }
 
     /// The latest state of the stream.
@@ -84,9 +95,19 @@ impl Rank {
         self.stream.read().clone()
     }
 
-    /// Shows a new state of the stream.
-    pub(super) fn publish(&self, state: StreamState) {
-        *self.stream.write() = Arc::new(state);
+    /// Changes what is shown of the stream.
+    pub(super) fn publish(&self, change: impl FnOnce(&mut StreamState)) {
+        change(Arc::make_mut(&mut self.stream.write()));
+    }
+
+    /// Has the feed look at the stream.
+    pub(super) fn doubt(&self) {
+        self.doubted.notify_one();
+    }
+
+    /// Waits until somebody doubts the stream.
+    pub(super) async fn doubted(&self) {
+        self.doubted.notified().await;
     }
 }
 
@@ -95,7 +116,10 @@ impl StreamState {
         match self {
             Self { worker: None, .. } => Trust::NoEvents,
             Self { connected: false, .. } => Trust::Disconnected,
-            Self { missed: 1.., .. } | Self { waiting_blocks: 1.., .. } => Trust::Degraded,
+            Self { missed: 1.., .. }
+            | Self { waiting_blocks: 1.., .. }
+            | Self { crowded_out: 1.., .. }
+            | Self { failed: true, .. } => Trust::Degraded,
             Self { has_replay: false, .. } => Trust::AsOfSequence,
             _ => Trust::Exact,
         }
@@ -125,6 +149,8 @@ mod tests {
         assert_eq!(StreamState { has_replay: false, ..exact.clone() }.trust(), Trust::AsOfSequence);
         assert_eq!(StreamState { waiting_blocks: 1, has_replay: false, ..exact.clone() }.trust(), Trust::Degraded);
         assert_eq!(StreamState { missed: 2, ..exact.clone() }.trust(), Trust::Degraded);
+        assert_eq!(StreamState { crowded_out: 1, ..exact.clone() }.trust(), Trust::Degraded);
+        assert_eq!(StreamState { failed: true, ..exact.clone() }.trust(), Trust::Degraded);
         assert_eq!(StreamState { missed: 2, connected: false, ..exact }.trust(), Trust::Disconnected);
         assert_eq!(StreamState::default().trust(), Trust::NoEvents);
     }

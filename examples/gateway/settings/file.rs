@@ -16,6 +16,7 @@ use super::{EngineSpec, IndexKind, PolicyKind};
 pub(super) struct FileSettings {
     pub(super) listen: Option<String>,
     pub(super) kv_index: Option<IndexKind>,
+    pub(super) lanes: Option<usize>,
     pub(super) policy: Option<PolicyKind>,
     pub(super) seed: Option<u64>,
     pub(super) tokenizer: Option<PathBuf>,
@@ -111,6 +112,7 @@ mod tests {
             .fold(String::new(), |text, line| text + line + "\n");
         let settings = FileSettings::parse(&uncommented).unwrap();
         assert!(settings.listen.is_some() && settings.kv_index.is_some() && settings.policy.is_some() && settings.seed.is_some());
+        assert_eq!(settings.lanes, Some(4));
         assert!(settings.tokenizer.is_some() && settings.chat_template.is_some() && settings.body_limit.is_some());
         assert!(settings.max_wait.is_some() && settings.api_key_env.is_some() && settings.log_decisions.is_some());
         assert_eq!(settings.engines.len(), 2);

@@ -29,6 +29,8 @@ pub struct Settings {
     pub engines: Vec<EngineSpec>,
     /// The index of what the engines hold.
     pub kv_index: IndexKind,
+    /// Threads that write into the index, 1 to 63. None leaves the number to the machine.
+    pub lanes: Option<usize>,
     /// How a request finds its engine.
     pub policy: PolicyKind,
     /// The seed of the draws between equally good engines.
@@ -114,6 +116,7 @@ impl Default for Settings {
             listen: "127.0.0.1:8080".to_owned(),
             engines: Vec::new(),
             kv_index: IndexKind::default(),
+            lanes: None,
             policy: PolicyKind::default(),
             seed: 7,
             tokenizer: None,
@@ -150,6 +153,7 @@ impl Settings {
             listen: options.listen.clone().or(file.listen).unwrap_or(defaults.listen),
             engines: file.engines.into_iter().chain(options.engines.iter().cloned()).collect(),
             kv_index: options.kv_index.or(file.kv_index).unwrap_or(defaults.kv_index),
+            lanes: options.lanes.or(file.lanes),
             policy: options.policy.or(file.policy).unwrap_or(defaults.policy),
             seed: options.seed.or(file.seed).unwrap_or(defaults.seed),
             tokenizer: options.tokenizer.clone().or(file.tokenizer),

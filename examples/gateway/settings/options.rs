@@ -46,6 +46,10 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "KIND")]
     pub kv_index: Option<IndexKind>,
 
+    /// Threads that write what engines announce into the index, 1 to 63 [default: half of the cores, at most 8]
+    #[arg(long, value_name = "COUNT")]
+    pub lanes: Option<usize>,
+
     /// How a request finds its engine [default: cache-aware]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub policy: Option<PolicyKind>,

@@ -23,7 +23,10 @@ fn interrupt(child: &Child) {
 #[test]
 fn without_arguments_it_demonstrates_itself_and_ends_cleanly() {
     let Some(mut program) = program() else { return };
-    program.args(["--listen", "127.0.0.1:0", "--demo-requests", "24"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    program
+        .args(["--listen", "127.0.0.1:0", "--demo-requests", "24", "--lanes", "3"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = program.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut seen = Vec::new();
@@ -34,7 +37,7 @@ fn without_arguments_it_demonstrates_itself_and_ends_cleanly() {
     let text = seen.join("\n");
     for expected in [
         "Gateway at http://127.0.0.1:",
-        "index Chain",
+        "index Chain written by 3 lanes",
         "Engine mock-3 at",
         "24 requests answered",
         "0 failed",

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use kv_events::limits::ORPHAN_BLOCKS_MAX;
 use kv_events::profile::GroupViews;
-use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, StreamOptions, Tier};
-use kv_index::{Index, View};
+use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, Stream, StreamOptions, Tier};
+use kv_index::{ChainIndex, ChainOptions, Index, View};
 
-use crate::build::{Rank, host_placeholder, removal, store, tokens};
+use crate::build::{Rank, batch, host_placeholder, removal, store, tokens};
 
 #[test]
 fn a_block_that_was_stored_twice_needs_two_removals() {
@@ -258,4 +258,14 @@ fn tiers_that_are_not_served_hold_nothing() {
     let mut rank = Rank::new(StreamOptions { served, ..StreamOptions::default() });
     rank.apply([Stored { medium: Some("DISK".into()), ..store(&[1], None, tokens(1, 1)) }.into()]);
     assert_eq!(rank.reused(&tokens(1, 1)), 1);
+}
+
+#[test]
+fn what_the_index_has_no_room_for_is_counted_until_the_stream_holds_nothing() {
+    let index = ChainIndex::with_options(&ChainOptions { budget_bytes: Some(1), ..ChainOptions::default() });
+    let mut stream = Stream::new(index.add_worker().unwrap(), StreamOptions::default());
+    stream.apply(&batch([store(&[1, 2], None, tokens(1, 2)).into(), store(&[3], Some(2), tokens(3, 1)).into()]));
+    assert_eq!((stream.crowded_out(), stream.waiting_blocks()), (1, 1), "what follows a refused store waits for it");
+    stream.apply(&batch([Event::Cleared(Cleared::default())]));
+    assert_eq!((stream.crowded_out(), stream.counts().losses.count(Loss::OverBudget)), (0, 1));
 }
