@@ -66,8 +66,6 @@ impl<W: Worker> Applier<W> {
             state.missed = progress.map_or(0, |progress| progress.missed);
             state.waiting_blocks = stream.waiting_blocks();
             state.crowded_out = stream.crowded_out();
-            // A stream that began anew after a failure is not to be believed before it has heard of its engine.
-            state.failed &= progress.is_none();
         });
     }
 
@@ -102,7 +100,7 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         if thread::panicking() {
             let rank = &self.0.ranks()[self.1];
-            rank.publish(|state| state.failed = true);
+            rank.publish(|state| state.unlearned = true);
             rank.doubt();
         }
     }

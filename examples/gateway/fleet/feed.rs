@@ -103,6 +103,7 @@ where
             self.replay(from, false).await;
         }
         self.hand_over().await;
+        self.has_learned().await;
     }
 
     /// After a connection: whatever was published before it.
@@ -191,7 +192,7 @@ where
     /// The lane doubts the stream.
     async fn look(&mut self) {
         let stream = self.rank().stream();
-        if stream.failed && self.has_failed().await {
+        if stream.unlearned && self.has_failed().await {
             self.renew().await;
             self.resync.plan(Instant::now());
         } else if stream.crowded_out > 0 && self.replay.is_some() {
@@ -234,12 +235,21 @@ where
             self.renew().await;
         }
         tracing::warn!(engine = self.engine.name(), rank = self.rank().number, "learning the stream anew");
+        self.rank().publish(|state| state.unlearned = true);
         self.intake.resync();
         self.hand_over().await;
         if self.has_failed().await {
             self.resync.plan(Instant::now());
         } else {
             self.replay(0, false).await;
+            self.has_learned().await;
+        }
+    }
+
+    /// Believes the stream again, if it was not and has heard of its engine since.
+    async fn has_learned(&mut self) {
+        if self.rank().stream().unlearned && self.intake.cursor().last().is_some() && !self.has_failed().await {
+            self.rank().publish(|state| state.unlearned = false);
         }
     }
 

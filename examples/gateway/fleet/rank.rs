@@ -39,8 +39,8 @@ pub(crate) struct StreamState {
     pub(crate) waiting_blocks: usize,
     /// Stores that the index had no room for, since the stream last held nothing.
     pub(crate) crowded_out: u64,
-    /// Applying its events has panicked, and nothing of it has been applied anew.
-    pub(crate) failed: bool,
+    /// It could not be believed, and has not been learned anew since.
+    pub(crate) unlearned: bool,
     pub(crate) connected: bool,
     /// Without a replay socket, a lost last batch shows only with the next one.
     pub(crate) has_replay: bool,
@@ -119,7 +119,7 @@ impl StreamState {
             Self { missed: 1.., .. }
             | Self { waiting_blocks: 1.., .. }
             | Self { crowded_out: 1.., .. }
-            | Self { failed: true, .. } => Trust::Degraded,
+            | Self { unlearned: true, .. } => Trust::Degraded,
             Self { has_replay: false, .. } => Trust::AsOfSequence,
             _ => Trust::Exact,
         }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(StreamState { waiting_blocks: 1, has_replay: false, ..exact.clone() }.trust(), Trust::Degraded);
         assert_eq!(StreamState { missed: 2, ..exact.clone() }.trust(), Trust::Degraded);
         assert_eq!(StreamState { crowded_out: 1, ..exact.clone() }.trust(), Trust::Degraded);
-        assert_eq!(StreamState { failed: true, ..exact.clone() }.trust(), Trust::Degraded);
+        assert_eq!(StreamState { unlearned: true, ..exact.clone() }.trust(), Trust::Degraded);
         assert_eq!(StreamState { missed: 2, connected: false, ..exact }.trust(), Trust::Disconnected);
         assert_eq!(StreamState::default().trust(), Trust::NoEvents);
     }
