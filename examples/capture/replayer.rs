@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kv_events::wire::{decode_batch, frame, trtllm};
 use kv_events::{Batch, Cursor, Event, Losses, Prediction, Predictor, Stream, StreamOptions, Verdict};
-use kv_index::{ContentHash, Index, Namespace, ReferenceIndex, ReferenceWorker, Scheme, WorkersExhausted};
+use kv_index::{ContentHash, Index, Namespace, ReferenceIndex, Scheme, Worker, WorkersExhausted};
 
 use super::file::{Message, MessageKind};
 
 /// Applies messages and answers what each rank would reuse.
-#[derive(Debug)]
-pub struct Replayer {
-    index: ReferenceIndex,
-    ranks: BTreeMap<u16, Rank>,
+pub struct Replayer<I: Index = ReferenceIndex> {
+    index: I,
+    ranks: BTreeMap<u16, Rank<I::Worker>>,
     /// The lowest port of a replay socket.
     replay_base: u16,
     /// What could not be placed in a drain of JSON events.
@@ -27,11 +26,11 @@ pub struct Replayer {
 
 /// One rank, by its port.
 #[derive(Debug)]
-pub struct Rank {
+pub struct Rank<W> {
     /// Where it is in its publisher's sequence.
     pub cursor: Cursor,
     /// Its state.
-    pub stream: Stream<ReferenceWorker>,
+    pub stream: Stream<W>,
     /// The lowest sequence that the recording holds; nothing before it can be known.
     pub first_sequence: u64,
     /// Batches that came again.
@@ -39,17 +38,26 @@ pub struct Rank {
 }
 
 impl Replayer {
-    /// Nothing applied yet; the messages' ports are the ranks.
+    /// Nothing applied yet to an index of its own; the messages' ports are the ranks.
     ///
     /// # Errors
     /// When the index takes no more workers.
     pub fn new(messages: &[Message], options: StreamOptions) -> Result<Self, WorkersExhausted> {
+        Self::over(ReferenceIndex::new(), messages, options)
+    }
+}
+
+impl<I: Index> Replayer<I> {
+    /// The same over `index`, which is empty.
+    ///
+    /// # Errors
+    /// When the index takes no more workers.
+    pub fn over(index: I, messages: &[Message], options: StreamOptions) -> Result<Self, WorkersExhausted> {
         let ports = |live: bool| {
             messages.iter().filter(move |message| (message.kind == MessageKind::Live) == live).map(|message| message.port)
         };
         let replay_base = ports(false).min().unwrap_or(0);
         let ports: BTreeSet<u16> = if ports(true).next().is_some() { ports(true).collect() } else { ports(false).collect() };
-        let index = ReferenceIndex::new();
         let rank = |port| {
             let stream = Stream::new(index.add_worker()?, options);
             Ok((port, Rank { cursor: Cursor::new(), stream, first_sequence: u64::MAX, stale: 0 }))
@@ -73,19 +81,24 @@ impl Replayer {
         Ok(replayer)
     }
 
+    /// The index.
+    pub fn index(&self) -> &I {
+        &self.index
+    }
+
     /// The ranks, by port.
-    pub fn ranks(&self) -> impl Iterator<Item = (u16, &Rank)> {
+    pub fn ranks(&self) -> impl Iterator<Item = (u16, &Rank<I::Worker>)> {
         self.ranks.iter().map(|(&port, rank)| (port, rank))
     }
 
     /// The rank whose live messages come on `port`.
-    pub fn rank(&self, port: u16) -> Option<&Rank> {
+    pub fn rank(&self, port: u16) -> Option<&Rank<I::Worker>> {
         self.ranks.get(&port)
     }
 
     /// Blocks that all ranks hold, over all their views.
     pub fn blocks(&self) -> u64 {
-        let held = |rank: &Rank| {
+        let held = |rank: &Rank<I::Worker>| {
             let views = rank.stream.profile().groups.iter().map(|group| group.any);
             views.map(|view| self.index.digest(rank.stream.worker(), view).count).sum::<u64>()
         };
@@ -131,7 +144,7 @@ impl Replayer {
     }
 
     /// The rank that a message belongs to: the replay sockets' ports are as far apart as the live ones.
-    fn rank_of(&mut self, message: &Message) -> Option<&mut Rank> {
+    fn rank_of(&mut self, message: &Message) -> Option<&mut Rank<I::Worker>> {
         let port = self.live_port(message)?;
         self.ranks.get_mut(&port)
     }
@@ -160,14 +173,14 @@ impl Replayer {
     }
 }
 
-impl Rank {
+impl<W: Worker> Rank<W> {
     /// Whether the engine published before the first batch that the recording holds.
     pub fn joined_late(&self) -> bool {
         self.cursor.unknown_before() > 0 || (self.cursor.last().is_none() && self.first_sequence > 0)
     }
 
     /// The stream, once it has shown how to cut a prompt.
-    fn with_scheme(&self) -> Option<(&Stream<ReferenceWorker>, Scheme)> {
+    fn with_scheme(&self) -> Option<(&Stream<W>, Scheme)> {
         Some((&self.stream, self.stream.profile().scheme?))
     }
 
