@@ -96,13 +96,14 @@ fn going_private_changes_nothing_that_anybody_sees() {
     scene.compare();
 }
 
-/// Bytes of an index in which one more worker stores what `before` left behind.
+/// Bytes that one more worker's store adds to what `before` left behind.
 fn bytes_after(before: impl FnOnce(&ChainIndex)) -> usize {
     let index = ChainIndex::with_options(&seeded());
     before(&index);
+    let bytes_before = index.stats().bytes;
     let mut worker = index.add_worker().unwrap();
     worker.store(View::MAIN, None, &agreed(0..20_000), &mut Vec::new()).unwrap();
-    index.stats().bytes
+    index.stats().bytes - bytes_before
 }
 
 #[test]
@@ -115,6 +116,22 @@ fn names_of_a_departed_owner_can_be_claimed_by_who_comes_after() {
     });
     // Names of one's own would be half as much again.
     assert!(owner_left * 10 < alone * 11, "{owner_left} bytes after an owner, {alone} without");
+}
+
+#[test]
+fn names_that_nobody_stands_for_can_be_claimed_though_their_places_are_held() {
+    let beside_a_loner = |index: &ChainIndex| {
+        let mut loner = index.add_worker().unwrap();
+        loner.store(View::MAIN, None, &blocks(1..20_001, 50_000..70_000), &mut Vec::new()).unwrap();
+        std::mem::forget(loner);
+    };
+    let alone = bytes_after(beside_a_loner);
+    let owner_left = bytes_after(|index| {
+        let mut owner = index.add_worker().unwrap();
+        owner.store(View::MAIN, None, &blocks(NAME..NAME + 20_000, 50_000..70_000), &mut Vec::new()).unwrap();
+        beside_a_loner(index);
+    });
+    assert!(owner_left * 10 < alone * 12, "{owner_left} bytes after an owner, {alone} without");
 }
 
 #[test]

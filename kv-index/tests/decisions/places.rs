@@ -34,6 +34,21 @@ fn what_one_worker_appends_and_another_hangs_below_is_one_place() {
 }
 
 #[test]
+fn an_end_that_was_cut_off_at_a_child_is_not_appended_to() {
+    let mut scene = Scene::new(3);
+    scene.store(0, None, &agreed(0..20));
+    scene.store(0, Some(NAME + 9), &agreed([900]));
+    scene.remove(0, (10..20).rev().map(|at| NAME + at));
+    // The child leaves at the very end now. Who comes along its content must find it, and who brings another makes a child as well.
+    scene.store(1, None, &agreed(path(0..10, &[900, 901])));
+    scene.store(2, None, &agreed(path(0..10, &[10, 11])));
+    scene.store(0, Some(NAME + 9), &agreed([10]));
+    assert_eq!(scene.depths(path(0..10, &[900, 901])), [(0, 11), (1, 12), (2, 10)]);
+    assert_eq!(scene.depths(path(0..10, &[10, 11])), [(0, 11), (1, 10), (2, 12)]);
+    scene.compare();
+}
+
+#[test]
 fn chains_that_part_at_every_offset_keep_their_own_ends() {
     let mut scene = Scene::new(2);
     scene.store(0, None, &agreed(0..130));
