@@ -19,6 +19,52 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # An embedder, whole
+//! ```
+//! use kv_index::{Block, BlockName, ChainIndex, ContentHash, Index, Matches, Removed, StoreError, Stored, View, Worker, WorkerId};
+//!
+//! /// What an engine announced: its names of some blocks, and our hashes of their content.
+//! fn blocks(announced: &[(u64, u64)]) -> Vec<Block> {
+//!     announced.iter().map(|&(name, content)| Block::named(BlockName(name), ContentHash(content))).collect()
+//! }
+//!
+//! /// Who holds most of the prompt, and how many of its blocks that is.
+//! fn best(index: &ChainIndex, prompt: &[ContentHash], matches: &mut Matches) -> Option<(u32, Vec<WorkerId>)> {
+//!     index.find(prompt, matches);
+//!     // Levels come deepest first, and whoever reads one does not pay for the rest.
+//!     let deepest = matches.levels().next()?;
+//!     Some((deepest.depth, deepest.holders().map(|(worker, _view)| worker).collect()))
+//! }
+//!
+//! let index = ChainIndex::new();
+//! // One for each stream of events: it is that stream's only writer, and may go to the thread that applies it.
+//! let (mut left, mut right) = (index.add_worker()?, index.add_worker()?);
+//! // Used again for every event and every request.
+//! let (mut stored, mut removed, mut matches) = (Vec::new(), Vec::new(), Matches::new());
+//!
+//! // Both engines hold a system prompt of two blocks. They need not agree on the names.
+//! left.store(View::MAIN, None, &blocks(&[(0xa1, 1), (0xa2, 2)]), &mut stored)?;
+//! right.store(View::MAIN, None, &blocks(&[(0xb1, 1), (0xb2, 2)]), &mut stored)?;
+//! // One of them has read a question after it.
+//! left.store(View::MAIN, Some(BlockName(0xa2)), &blocks(&[(0xa3, 3)]), &mut stored)?;
+//! assert_eq!(stored, [Stored::New]);
+//! // Whose parent was never announced has no place: keep the event until the parent comes, or learn the stream anew.
+//! let orphan = right.store(View::MAIN, Some(BlockName(0xee)), &blocks(&[(0xb9, 9)]), &mut stored);
+//! assert_eq!(orphan, Err(StoreError::ParentNotHeld { parent: BlockName(0xee) }));
+//!
+//! // A request for these blocks, from any number of threads at a time.
+//! let prompt = [1, 2, 3, 4].map(ContentHash);
+//! assert_eq!(best(&index, &prompt, &mut matches), Some((3, vec![left.id()])));
+//! // The engine evicts the question, and says so twice.
+//! left.remove(View::MAIN, &[BlockName(0xa3), BlockName(0xa3)], &mut removed);
+//! assert_eq!(removed, [Removed::Removed, Removed::Unknown]);
+//! assert_eq!(best(&index, &prompt, &mut matches), Some((2, vec![left.id(), right.id()])));
+//! // It is shut down: what it held goes with its handle.
+//! drop(left);
+//! assert_eq!(best(&index, &prompt, &mut matches), Some((2, vec![right.id()])));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Words
 //! A *block* has a *name* (the engine's own hash, [`BlockName`]) and a *content hash* (ours, [`ContentHash`]). A *place* is
 //! a path of content hashes from the root. A *worker* is one stream of events: a data-parallel rank of an engine. A
@@ -31,17 +77,36 @@
 //! tested against it with the operations of `testing` (feature `testing`).
 //!
 //! # The chain index
-//! [`ChainIndex`] keeps every chain once, however many workers hold it, in segments of up to 64 places. A place costs 16 bytes
-//! (content and name) and about 9 in the table of names; a worker that holds a segment costs it one to four bytes. So
-//! `blocks x 27 + workers' segments x 4` bytes is a fair guess where engines agree on names (SGLang always does, and vLLM's SHA-256
-//! with one seed); where they do not, each worker's own names take some 18 bytes a block more. Nothing ever splits: an eviction
-//! clears a bit.
+//! [`ChainIndex`] keeps every chain once, however many workers hold it, in segments of up to 64 places. What a worker holds of a
+//! segment is one mask, so nothing ever splits: an eviction clears a bit, and a store that heals a hole sets it again. Where engines
+//! agree on names (SGLang always, vLLM's SHA-256 with one seed), one table leads from a name to its place for all of them; a worker
+//! that names blocks in its own way keeps its names for itself, and is as exact.
 //!
-//! A lookup takes no lock and writes nothing that others see. Beside running writers it counts only what was covered at some
-//! moment of the lookup, and stops only where something was not; it looks again when a writer changed the structure under
-//! it ([`Matches::retries`] says how often), which some writer's progress pays for. Writers of different workers meet at the lock
-//! of one segment at a time. What a worker alone knows ([`Index::digest`], [`Index::for_each_holding`]) waits for that worker's
-//! writer, and a budget ([`ChainOptions::budget_bytes`]) refuses a store before it begins.
+//! # What a lookup beside a writer may see
+//! A lookup takes no lock and writes nothing that others see. With no writer running it is exact. Beside running writers:
+//! * Every place that it counted for a view was covered by that view at some moment of the lookup, and the place where it
+//!   stopped was not at some moment; not all of them at one moment. A store of a hundred blocks may be seen by half.
+//! * It never mixes workers: when the id of a worker that left goes to another, lookups that saw the change begin again.
+//! * It never waits for a writer, not even one that stands still in the middle. When one changed the structure of what is being
+//!   read it looks again, which takes that writer's progress; [`Matches::retries`] says how often.
+//!
+//! Writers of different workers meet at the lock of one segment at a time. What a worker alone knows ([`Index::digest`],
+//! [`Index::for_each_holding`]) waits for that worker's writer.
+//!
+//! # What it takes
+//! Measured on x86-64 with chains of 4 to 1,000 blocks and 1 to 128 holders, within some 15 % beyond a megabyte:
+//!
+//! ```text
+//! bytes = 26 x blocks                                 content and name, 16, and about 10 in the table of names
+//!       + 100 x segments                              one for each 64 blocks of a chain, and for each chain's rest
+//!       + 8 x segments that a worker holds            added up over the workers: not for each block
+//!       + 18 x blocks that a worker names otherwise   likewise
+//! ```
+//!
+//! So two million memberships take 4 MB where 128 workers share prompts of 70 blocks 20 at a time, and some 45 MB where nobody
+//! shares anything. An empty index takes 36 kB, and memory goes back when content does. [`ChainIndex::stats`] tells the bytes; a
+//! [budget](ChainOptions::budget_bytes) refuses a store before it begins. It is checked against what the store needs by itself:
+//! a table that grows on the way may pass it, once, by up to a third.
 //!
 //! # Threads
 //! None that the caller did not ask for. [`lanes`] applies many streams' events on a few threads, each stream's in order.

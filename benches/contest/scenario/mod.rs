@@ -14,6 +14,7 @@ mod scatter;
 mod siblings;
 mod trial;
 mod turnover;
+mod wire;
 
 pub use answers::{Answers, Difference};
 pub use beside::beside;
