@@ -103,7 +103,7 @@
 //!       + 18 x blocks that a worker names otherwise   likewise
 //! ```
 //!
-//! So two million memberships take 4 MB where 128 workers share prompts of 70 blocks 20 at a time, and some 45 MB where nobody
+//! So two million memberships take 3 MB where 128 workers share prompts of 70 blocks 20 at a time, and 43 MB where hardly anybody
 //! shares anything. An empty index takes 36 kB, and memory goes back when content does. [`ChainIndex::stats`] tells the bytes; a
 //! [budget](ChainOptions::budget_bytes) refuses a store before it begins. It is checked against what the store needs by itself:
 //! a table that grows on the way may pass it, once, by up to a third.
