@@ -44,6 +44,22 @@ fn a_holder_turns_from_full_to_partial_and_back_at_every_place() {
 }
 
 #[test]
+fn a_prefix_that_a_truncation_made_whole_is_not_what_is_appended_later() {
+    let mut scene = Scene::new(3);
+    scene.store(0, None, &agreed(0..20));
+    scene.store(1, None, &agreed(0..10));
+    scene.store(2, None, &agreed(0..9));
+    scene.remove(0, (10..20).rev().map(|at| NAME + at));
+    assert_eq!(scene.depths(0..20), [(0, 10), (1, 10), (2, 9)]);
+    scene.store(0, Some(NAME + 9), &agreed(10..15));
+    assert_eq!(scene.depths(0..20), [(0, 15), (1, 10), (2, 9)]);
+    scene.remove(0, (9..15).rev().map(|at| NAME + at));
+    scene.store(2, Some(NAME + 8), &agreed(9..12));
+    assert_eq!(scene.depths(0..20), [(0, 9), (1, 10), (2, 12)]);
+    scene.compare();
+}
+
+#[test]
 fn a_place_is_held_until_the_last_of_many_holders_goes() {
     let mut scene = Scene::new(300);
     (0..300).for_each(|seat| _ = scene.store(seat, None, &agreed(0..40 + seat as u64 % 3)));
