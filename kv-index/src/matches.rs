@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::chain::Scratch;
+use crate::chain::Active;
 use crate::{View, WorkerId};
 
 /// The longest covered prefix of a request for each worker and view: levels of equal depth, deepest first.
@@ -12,13 +12,20 @@ use crate::{View, WorkerId};
 /// is read.
 #[derive(Clone, Debug, Default)]
 pub struct Matches {
+    pub(crate) found: Found,
+    pending: Vec<(u32, Row)>,
+    /// What a lookup in a chain index works with.
+    pub(crate) active: Active,
+    pub(crate) retries: u32,
+}
+
+/// The levels themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
     /// Shallowest first.
     spans: Vec<Span>,
     rows: Vec<Row>,
     bits: Vec<u64>,
-    pending: Vec<(u32, Row)>,
-    /// What a lookup in a chain index works with.
-    pub(crate) scratch: Scratch,
 }
 
 /// One row of [`Matches`]: `worker`'s `view` covers the request's first `depth` blocks.
@@ -74,10 +81,10 @@ impl Matches {
 
     /// The levels, deepest first.
     pub fn levels(&self) -> impl Iterator<Item = Level<'_>> {
-        self.spans.iter().rev().map(|span| Level {
+        self.found.spans.iter().rev().map(|span| Level {
             depth: span.depth,
-            rows: &self.rows[span.rows.clone()],
-            bits: &self.bits[span.bits.clone()],
+            rows: &self.found.rows[span.rows.clone()],
+            bits: &self.found.bits[span.bits.clone()],
         })
     }
 
@@ -93,21 +100,19 @@ impl Matches {
 
     /// Whether nobody covers the first block.
     pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        self.found.spans.is_empty()
     }
 
     /// Forgets all rows and keeps the memory.
     pub fn clear(&mut self) {
-        self.spans.clear();
-        self.rows.clear();
-        self.bits.clear();
+        self.found.clear();
         self.pending.clear();
     }
 
     /// How often the last lookup in a [`ChainIndex`](crate::ChainIndex) had to look again because a writer changed what it was
     /// looking at.
     pub fn retries(&self) -> u32 {
-        self.scratch.retries
+        self.retries
     }
 
     /// For indexers: adds a row in any order; a depth of 0 is left out. [`finish`](Self::finish) must follow.
@@ -125,8 +130,17 @@ impl Matches {
     pub fn finish(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_unstable();
-        pending.drain(..).for_each(|(depth, row)| self.append(depth, row));
+        pending.drain(..).for_each(|(depth, row)| self.found.append(depth, row));
         self.pending = pending;
+    }
+}
+
+impl Found {
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.spans.clear();
+        self.rows.clear();
+        self.bits.clear();
     }
 
     /// Adds a row that is no shallower than those before.
@@ -135,16 +149,8 @@ impl Matches {
         self.append(depth, Row::new(worker, view));
     }
 
-    /// Adds rows of one depth that are no shallower than those before. There is one.
+    /// Adds main views, worker 0 in the lowest bit of the first word, deeper than all before. There is one.
     #[inline]
-    pub(crate) fn append_rows(&mut self, depth: u32, holders: impl Iterator<Item = (u32, u8)>) {
-        self.span(depth);
-        self.rows.extend(holders.map(|(worker, view)| Row::new(worker, view)));
-        let end = self.rows.len();
-        self.span(depth).rows.end = end;
-    }
-
-    /// Adds main views, worker 0 in the lowest bit of the first word, no shallower than those before.
     pub(crate) fn append_bits(&mut self, depth: u32, bits: &[u64]) {
         let start = self.bits.len();
         self.bits.extend_from_slice(bits);
@@ -153,16 +159,18 @@ impl Matches {
 
     #[inline]
     fn append(&mut self, depth: u32, row: Row) {
-        self.span(depth).rows.end += 1;
         self.rows.push(row);
+        let end = self.rows.len();
+        self.span(depth).rows.end = end;
     }
 
+    /// The deepest span, which is made if it is another's depth.
     #[inline]
     fn span(&mut self, depth: u32) -> &mut Span {
         if self.spans.last().is_none_or(|span| span.depth != depth) {
             debug_assert!(self.spans.last().is_none_or(|span| span.depth < depth));
-            let rows = self.rows.len();
-            self.spans.push(Span { depth, rows: rows..rows, bits: 0..0 });
+            let start = self.spans.last().map_or(0, |span| span.rows.end);
+            self.spans.push(Span { depth, rows: start..start, bits: 0..0 });
         }
         self.spans.last_mut().expect("pushed if there was none")
     }

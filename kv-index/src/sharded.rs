@@ -125,7 +125,7 @@ impl<I: Index> Index for Sharded<I> {
             return only.find(request, out);
         }
         out.clear();
-        out.scratch.retries = 0;
+        out.retries = 0;
         let mut found = SCRATCH.try_with(Cell::take).unwrap_or_default();
         for (shard, index) in self.shards.iter().enumerate() {
             index.find(request, &mut found);
@@ -278,7 +278,7 @@ impl Ids {
 
 /// Adds what one shard found to `out`, under the ids of the whole. [`Matches::finish`] must follow.
 fn unite(found: &Matches, outer: impl Fn(WorkerId) -> Option<WorkerId>, out: &mut Matches) {
-    out.scratch.retries += found.retries();
+    out.retries += found.retries();
     for row in found.iter() {
         if let Some(worker) = outer(row.worker) {
             out.push(Match { worker, ..row });

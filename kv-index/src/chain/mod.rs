@@ -22,7 +22,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use self::core::Core;
 use self::state::{State, Writer};
-pub(crate) use lookup::Scratch;
+pub(crate) use lookup::Active;
 
 use crate::limits::{VIEWS_MAX, WORKERS_MAX};
 use crate::raw::holders::Slot;
@@ -151,7 +151,7 @@ impl Index for ChainIndex {
     }
 
     fn find(&self, request: &[ContentHash], out: &mut Matches) {
-        self.shared.core.find(request, out);
+        out.retries = self.shared.core.find(request, &mut out.active, &mut out.found);
     }
 
     fn coverage(&self, worker: WorkerId, view: View, request: &[ContentHash], out: &mut Runs) {

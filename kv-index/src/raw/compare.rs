@@ -7,8 +7,16 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub(crate) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
     let len = contents.len().min(wanted.len());
-    let same = wide::common_prefix(&contents[..len], &wanted[..len]);
-    let rest = contents[same..len].iter().zip(&wanted[same..len]);
+    let (contents, wanted) = (&contents[..len], &wanted[..len]);
+    let same = wide::common_steps(contents, wanted);
+    // What is left of a last step is compared with words before it that are known: most segments are the request's as a whole.
+    if same + STEP > len && len >= STEP {
+        let last = len - STEP;
+        if same == len || wide::common_steps(&contents[last..], &wanted[last..]) == STEP {
+            return len;
+        }
+    }
+    let rest = contents[same..].iter().zip(&wanted[same..]);
     same + rest.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
 }
 
@@ -45,23 +53,19 @@ mod wide {
 
     use super::{AtomicU64, ContentHash, STEP};
 
-    /// The same in whole steps: a multiple of [`STEP`], and no word before it differs.
+    /// The same in whole steps: a multiple of [`STEP`], and no word before it differs. Both are equally long.
     #[inline]
-    pub(super) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
-        let steps = contents.len().min(wanted.len()) / STEP;
-        if steps == 0 {
-            return 0;
-        }
-        // SAFETY: both have `steps * STEP` words (a `ContentHash` is one, transparently), and the processor knows AVX2 where it
+    pub(super) fn common_steps(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        debug_assert_eq!(contents.len(), wanted.len());
+        // SAFETY: both have as many words (a `ContentHash` is one, transparently), and the processor knows AVX2 where it
         // is asked for; SSE2 is part of x86-64.
-        let left = unsafe {
+        unsafe {
             if is_x86_feature_detected!("avx2") {
-                steps_left_avx2(contents, wanted, steps)
+                common_steps_avx2(contents, wanted)
             } else {
-                steps_left_sse2(contents, wanted, steps)
+                common_steps_sse2(contents, wanted)
             }
-        };
-        (steps - left) * STEP
+        }
     }
 
     /// Eight words at a time, or as many as there are.
@@ -117,49 +121,77 @@ mod wide {
         low | high << 32
     }
 
-    // Both read the first `steps * STEP` words of `contents` and `wanted` and write nothing. Others may store to `contents`
-    // meanwhile, which is why this is assembly and not a vector load: in Rust's terms these are relaxed loads of the
-    // atomics, and the processor does not tear the aligned words of a wider load.
+    // Both read as many words of `contents` as `wanted` has, and write nothing. Others may store to `contents` meanwhile, which
+    // is why this is assembly and not a vector load: in Rust's terms these are relaxed loads of the atomics, and the
+    // processor does not tear the aligned words of a wider load.
 
+    /// Two steps at a time, and a last one.
+    ///
     /// # Safety
-    /// Both have `steps * STEP` words, `steps` is at least 1, and the processor knows AVX2.
+    /// Both have as many words, and the processor knows AVX2.
     #[inline]
-    unsafe fn steps_left_avx2(contents: &[AtomicU64], wanted: &[ContentHash], steps: usize) -> usize {
-        let mut left = steps;
+    unsafe fn common_steps_avx2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        let mut same = 0_usize;
         // SAFETY: the caller's promises; see above.
         unsafe {
             asm!(
+                "sub {pairs}, 16",
+                "jb 3f",
                 "2:",
-                "vmovdqu ymm0, [{wanted}]",
-                "vmovdqu ymm1, [{wanted} + 32]",
-                "vpcmpeqd ymm0, ymm0, [{contents}]",
-                "vpcmpeqd ymm1, ymm1, [{contents} + 32]",
+                "vmovdqu ymm0, [{wanted} + 8 * {same}]",
+                "vmovdqu ymm1, [{wanted} + 8 * {same} + 32]",
+                "vmovdqu ymm2, [{wanted} + 8 * {same} + 64]",
+                "vmovdqu ymm3, [{wanted} + 8 * {same} + 96]",
+                "vpcmpeqd ymm0, ymm0, [{contents} + 8 * {same}]",
+                "vpcmpeqd ymm1, ymm1, [{contents} + 8 * {same} + 32]",
+                "vpcmpeqd ymm2, ymm2, [{contents} + 8 * {same} + 64]",
+                "vpcmpeqd ymm3, ymm3, [{contents} + 8 * {same} + 96]",
+                "vpand ymm0, ymm0, ymm1",
+                "vpand ymm2, ymm2, ymm3",
+                "vpand ymm0, ymm0, ymm2",
+                "vpmovmskb {equal:e}, ymm0",
+                "cmp {equal:e}, -1",
+                "jne 4f",
+                "add {same}, 16",
+                "cmp {same}, {pairs}",
+                "jbe 2b",
+                "3:",
+                "test {pairs}, 8",
+                "jz 4f",
+                "vmovdqu ymm0, [{wanted} + 8 * {same}]",
+                "vmovdqu ymm1, [{wanted} + 8 * {same} + 32]",
+                "vpcmpeqd ymm0, ymm0, [{contents} + 8 * {same}]",
+                "vpcmpeqd ymm1, ymm1, [{contents} + 8 * {same} + 32]",
                 "vpand ymm0, ymm0, ymm1",
                 "vpmovmskb {equal:e}, ymm0",
                 "cmp {equal:e}, -1",
-                "jne 3f",
-                "add {wanted}, 64",
-                "add {contents}, 64",
-                "dec {left}",
-                "jnz 2b",
-                "3:",
+                "jne 4f",
+                "add {same}, 8",
+                "4:",
                 "vzeroupper",
-                left = inout(reg) left,
-                contents = inout(reg) contents.as_ptr() => _,
-                wanted = inout(reg) wanted.as_ptr() => _,
+                pairs = inout(reg) wanted.len() => _,
+                same = inout(reg) same,
+                contents = in(reg) contents.as_ptr(),
+                wanted = in(reg) wanted.as_ptr(),
+                equal = out(reg) _,
                 out("xmm0") _,
                 out("xmm1") _,
-                equal = out(reg) _,
+                out("xmm2") _,
+                out("xmm3") _,
                 options(nostack, readonly),
             );
         }
-        left
+        same
     }
 
     /// # Safety
-    /// Both have `steps * STEP` words, and `steps` is at least 1.
+    /// Both have as many words.
     #[inline]
-    unsafe fn steps_left_sse2(contents: &[AtomicU64], wanted: &[ContentHash], steps: usize) -> usize {
+    unsafe fn common_steps_sse2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        let steps = wanted.len() / STEP;
+        if steps == 0 {
+            return 0;
+        }
         let mut left = steps;
         // SAFETY: the caller's promises; see above.
         unsafe {
@@ -200,7 +232,7 @@ mod wide {
                 options(nostack, readonly),
             );
         }
-        left
+        (steps - left) * STEP
     }
 
     #[cfg(test)]
@@ -209,12 +241,12 @@ mod wide {
         let contents: Vec<AtomicU64> = (0..64).map(AtomicU64::new).collect();
         for at in 0..64 {
             let wanted: Vec<ContentHash> = (0..64).map(|nth| ContentHash(if nth == at { 99 } else { nth })).collect();
-            // SAFETY: 64 words are 8 steps.
-            let narrow = unsafe { steps_left_sse2(&contents, &wanted, 8) };
-            assert_eq!((8 - narrow) as u64, at / 8);
+            // SAFETY: both have 64 words.
+            let narrow = unsafe { common_steps_sse2(&contents, &wanted) };
+            assert_eq!(narrow as u64, at / 8 * 8);
             if is_x86_feature_detected!("avx2") {
-                // SAFETY: as above.
-                assert_eq!(unsafe { steps_left_avx2(&contents, &wanted, 8) }, narrow);
+                // SAFETY: as above. Two steps at a time may stop one earlier.
+                assert_eq!(unsafe { common_steps_avx2(&contents, &wanted) } as u64, at / 16 * 16);
             }
         }
     }
@@ -228,7 +260,7 @@ mod wide {
 
     /// The same in whole steps: a multiple of [`STEP`], and no word before it differs.
     #[inline]
-    pub(super) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+    pub(super) fn common_steps(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         let steps = contents.chunks_exact(STEP).zip(wanted.chunks_exact(STEP));
         let differ = |(content, wanted): (&AtomicU64, &ContentHash)| content.load(Ordering::Relaxed) ^ wanted.0;
         let equal = |(contents, wanted): &(&[AtomicU64], &[ContentHash])| {

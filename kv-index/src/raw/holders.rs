@@ -89,8 +89,20 @@ impl Slot {
     }
 }
 
+impl From<u32> for Held {
+    #[inline]
+    fn from(half: u32) -> Self {
+        Self(half)
+    }
+}
+
 impl Held {
     const MASKED: u32 = 1 << 7;
+
+    #[inline]
+    pub(crate) const fn is_some(self) -> bool {
+        self.0 != 0
+    }
 
     #[inline]
     const fn new(slot: Slot, byte: u8) -> Self {
@@ -251,18 +263,10 @@ impl<'a> Holders<'a> {
         Seat::byte(self.dense, Slot(worker)).load().cutoff()
     }
 
-    /// The holders whose words stand outside the dense table. Beside a writer, a slot may come twice.
+    /// The words outside the record, likewise. Those of slots that the dense table has a byte for are out of date.
     #[inline]
-    pub(crate) fn for_each_word(&self, mut visit: impl FnMut(Held)) {
-        let span = self.span() as u32;
-        for word in self.inline.iter().chain(self.list) {
-            let pair = word.load(Ordering::Relaxed);
-            for half in [pair as u32, (pair >> 32) as u32] {
-                if half != 0 && half >> 8 >= span {
-                    visit(Held(half));
-                }
-            }
-        }
+    pub(crate) fn list(&self) -> &'a [AtomicU64] {
+        self.list
     }
 
     /// All holders, until `visit` breaks.

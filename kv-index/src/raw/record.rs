@@ -48,7 +48,7 @@ const RECORD_MAX: usize = HEADER + HOLDER_LINES_MAX * LINE_WORDS + 2 * PLACES;
 /// The words of a record, from its first; they may run beyond its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
-    words: &'a [AtomicU64],
+    words: &'a [AtomicU64; RECORD_MAX],
 }
 
 /// Word 0.
@@ -102,10 +102,11 @@ impl Meta {
     }
 
     #[inline]
-    const fn unpack(word: u64) -> Self {
+    fn unpack(word: u64) -> Self {
         Self {
-            len: (word & 0x7f) as usize,
-            capacity: (word >> 7 & 0x7f) as usize,
+            // Beside a writer the word may be anything: no more places are looked at than a record has.
+            len: ((word & 0x7f) as usize).min(PLACES),
+            capacity: ((word >> 7 & 0x7f) as usize).min(PLACES),
             holder_lines: (word >> 14 & 0x3) as usize,
             named: word >> 16 & 1 == 1,
             parent_offset: (word >> 17 & 0x7f) as usize,
@@ -139,14 +140,18 @@ impl<'a> Record<'a> {
     /// How many words to ask for: shapes are not known before the first is read.
     pub(crate) const WORDS: usize = RECORD_MAX;
 
+    /// The record that begins with the first word.
+    ///
+    /// # Panics
+    /// If there are fewer than [`WORDS`](Self::WORDS). Behind each block of the slabs there are more.
     #[inline]
     pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
-        Self { words }
+        Self { words: words.first_chunk().expect("a record's words can be read") }
     }
 
     #[inline]
     fn load(self, word: usize) -> u64 {
-        self.words.get(word).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.words[word].load(Ordering::Relaxed)
     }
 
     #[inline]
@@ -158,7 +163,7 @@ impl<'a> Record<'a> {
     /// Acquire: what the length promises is there.
     #[inline]
     pub(crate) fn meta(self) -> Meta {
-        Meta::unpack(self.words.get(META).map_or(0, |word| word.load(Ordering::Acquire)))
+        Meta::unpack(self.words[META].load(Ordering::Acquire))
     }
 
     pub(crate) fn set_meta(self, meta: Meta) {
@@ -207,7 +212,7 @@ impl<'a> Record<'a> {
     /// What is outside the record, 0 for nothing. Acquire: what it says is there.
     #[inline]
     pub(crate) fn extension(self) -> u64 {
-        self.words.get(EXTENSION).map_or(0, |word| word.load(Ordering::Acquire))
+        self.words[EXTENSION].load(Ordering::Acquire)
     }
 
     pub(crate) fn set_extension(self, extension: u64) {

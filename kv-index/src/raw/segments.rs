@@ -79,6 +79,7 @@ impl Descriptor {
 pub(crate) struct Window<'a> {
     segments: &'a Segments,
     pub(crate) id: SegmentId,
+    word: &'a AtomicU64,
     seen: Descriptor,
 }
 
@@ -118,6 +119,7 @@ impl Segments {
 
     /// Shows a new descriptor to loom's readers; others see it already.
     #[inline]
+    #[cfg_attr(not(kv_loom), allow(clippy::unused_self, reason = "only loom's readers see a copy"))]
     fn show(&self, _id: SegmentId, _descriptor: Descriptor) {
         #[cfg(kv_loom)]
         self.shown.words(_id.0 as usize, 1)[0].store(_descriptor.0, Ordering::Release);
@@ -129,7 +131,7 @@ impl Segments {
         let word = self.shown().words(id.0 as usize, 1).first()?;
         // Acquire: what the record says was written before.
         let seen = Descriptor(word.load(Ordering::Acquire)).unlocked();
-        (seen.block() != Line(0)).then_some(Window { segments: self, id, seen })
+        (seen.block() != Line(0)).then_some(Window { segments: self, id, word, seen })
     }
 
     /// Moves a segment's record into a lower slab, if there is room and nobody has the segment locked.
@@ -269,17 +271,20 @@ impl Segments {
         super::prefetch::read(self.descriptors.address(id.0 as usize));
     }
 
-    /// Fetches a segment's record, where its descriptor says it is: the header and as much as a full segment's contents take.
+    /// Fetches a segment's record, where its descriptor says it is: the header and the contents of so many places.
     #[inline]
-    pub(crate) fn prefetch_record(&self, id: SegmentId) {
+    pub(crate) fn prefetch_record(&self, id: SegmentId, places: usize) {
         // Nothing that a model checker sees.
         if cfg!(any(kv_loom, kv_shuttle)) {
             return;
         }
         if let Some(window) = self.window(id) {
             let address = self.slabs.address(window.seen.block());
-            for line in 0..1 + HOLDER_LINES_MAX + PLACES / LINE_WORDS {
-                super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
+            let fetch = |line: usize| super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
+            if places >= PLACES {
+                (0..1 + HOLDER_LINES_MAX + PLACES / LINE_WORDS).for_each(fetch);
+            } else {
+                (0..1 + HOLDER_LINES_MAX + places.div_ceil(LINE_WORDS)).for_each(fetch);
             }
         }
     }
@@ -327,8 +332,7 @@ impl<'a> Window<'a> {
         // Acquire fence: if a load before it saw a word that was written over after the generation had changed, then the
         // load below sees that change.
         fence(Ordering::Acquire);
-        let word = &self.segments.shown().words(self.id.0 as usize, 1)[0];
-        Descriptor(word.load(Ordering::Relaxed)).unlocked() == self.seen
+        Descriptor(self.word.load(Ordering::Relaxed)).unlocked() == self.seen
     }
 }
 
