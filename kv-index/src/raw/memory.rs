@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn words_keep_their_value_while_the_memory_grows() {
-        let memory = Memory::new(1 << 30);
+        let memory: Memory = Memory::new(1 << 30);
         assert!(memory.words(0, 1).is_empty());
         assert!(memory.reserve(1));
         memory.words(0, 1)[0].store(7, Ordering::Relaxed);
@@ -237,14 +237,14 @@ mod tests {
 
     #[test]
     fn addresses_end_somewhere() {
-        let memory = Memory::new(FIRST * 2);
+        let memory: Memory = Memory::new(FIRST * 2);
         assert!(memory.reserve(FIRST * 2));
         assert!(!memory.reserve(FIRST * 2 + 1));
     }
 
     #[test]
     fn words_given_back_can_be_read_and_used_again() {
-        let memory = Memory::new(1 << 20);
+        let memory: Memory = Memory::new(1 << 20);
         memory.reserve(4_096);
         memory.words(0, 4_096).iter().for_each(|word| word.store(1, Ordering::Relaxed));
         memory.give_back(0, 4_096);

@@ -3,7 +3,7 @@
 //! [`edges`] (which segment comes next), [`names`] (which place a name stands at).
 
 pub(crate) mod buckets;
-#[cfg_attr(not(any(kv_loom, kv_shuttle)), expect(unsafe_code, reason = "vector loads of atomics"))]
+#[cfg_attr(not(any(kv_loom, kv_portable, kv_shuttle)), expect(unsafe_code, reason = "vector loads of atomics"))]
 pub(crate) mod compare;
 pub(crate) mod edges;
 pub(crate) mod holders;
