@@ -119,6 +119,7 @@ impl Segments {
     /// Shows a new descriptor to loom's readers; others see it already.
     #[inline]
     fn show(&self, _id: SegmentId, _descriptor: Descriptor) {
+        // Release: as the store of the descriptor itself.
         #[cfg(kv_loom)]
         self.shown.words(_id.0 as usize, 1)[0].store(_descriptor.0, Ordering::Release);
     }
