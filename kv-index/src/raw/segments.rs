@@ -118,6 +118,7 @@ impl Segments {
 
     /// Shows a new descriptor to loom's readers; others see it already.
     #[inline]
+    #[cfg_attr(not(kv_loom), expect(clippy::unused_self, reason = "for loom only"))]
     fn show(&self, _id: SegmentId, _descriptor: Descriptor) {
         // Release: as the store of the descriptor itself.
         #[cfg(kv_loom)]
