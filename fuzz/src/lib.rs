@@ -5,10 +5,12 @@
 //! found.
 #![forbid(unsafe_code)]
 
+mod index;
 mod snapshot;
 mod stream;
 mod wire;
 
+pub use index::index_vs_reference;
 pub use snapshot::snapshot_load;
 pub use stream::stream;
 pub use wire::{trtllm_json, wire_batch, wire_frames};
@@ -20,6 +22,7 @@ pub type Body = fn(&[u8]);
 
 /// Every target: its name is that of its program and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Body)] = &[
+    ("index_vs_reference", index_vs_reference),
     ("snapshot_load", snapshot_load),
     ("stream", stream),
     ("trtllm_json", trtllm_json),

@@ -13,9 +13,13 @@
 //! assert_same(left.index(), right.index());
 //! ```
 
+mod plan;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+
+pub use plan::{Job, Plan, Seats, with_replacements};
 
 use crate::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Match, Matches, Removed, Runs, StoreError, Stored, View, Worker,

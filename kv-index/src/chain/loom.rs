@@ -102,6 +102,15 @@ fn beside<T: 'static>(write: impl FnOnce() -> T + 'static, read: impl FnOnce()) 
     written
 }
 
+/// Lets a thread of its own `act` for the worker, and waits for it.
+fn on_another_thread(mut worker: ChainWorker, act: impl FnOnce(&mut ChainWorker) + 'static) -> ChainWorker {
+    let acting = move || {
+        act(&mut worker);
+        worker
+    };
+    thread::spawn(acting).join().unwrap()
+}
+
 fn assert_in(depth: u32, allowed: RangeInclusive<u32>) {
     assert!(allowed.contains(&depth), "{depth} is not in {allowed:?}");
 }

@@ -13,6 +13,8 @@ mod privacy;
 mod private;
 mod release;
 mod remove;
+#[cfg(all(test, kv_shuttle))]
+mod shuttle;
 mod state;
 mod store;
 

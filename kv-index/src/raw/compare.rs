@@ -47,7 +47,7 @@ fn at_least_by_words(cutoffs: &[AtomicU64], least: usize) -> u64 {
     (0..).zip(bits).fold(0, |all, (nth, bits)| all | bits << (nth * 8))
 }
 
-#[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_shuttle))))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle))))]
 mod wide {
     use std::arch::asm;
 
@@ -252,7 +252,7 @@ mod wide {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_shuttle)))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle)))))]
 mod wide {
     use super::{AtomicU64, ContentHash, Ordering, STEP};
 

@@ -106,6 +106,7 @@ impl Edges {
             }
             // Acquire fence: a word read before it that was written over later brings the descriptor's change with it.
             fence(Ordering::Acquire);
+            // Acquire: as above, if it is another table.
             let now = shard.descriptor.load(Ordering::Acquire);
             if now == seen {
                 return None;
@@ -148,7 +149,8 @@ impl LockedShard<'_> {
         let table = self.table();
         let word = table.lines_of(self.slabs, self.hash).flat_map(|line| &line[..LINE_ENTRIES]);
         let word = word.into_iter().find(|word| word.load(Ordering::Relaxed) == wanted).expect("a child has its entry");
-        word.store(0, Ordering::Release);
+        // Relaxed: nothing is promised.
+        word.store(0, Ordering::Relaxed);
         *self.count -= 1;
         let lines = table.lines();
         if *self.count == 0 {
@@ -192,11 +194,12 @@ fn candidates(table: Table, slabs: &Slabs, hash: u64) -> impl Iterator<Item = Se
     let mut goes_on = true;
     let lines = table.lines_of(slabs, hash).take_while(move |line| {
         let here = goes_on;
-        // Read before the entries: an entry that enters a later line afterwards was not there yet.
+        // Acquire: read before the entries. An entry that enters a later line afterwards was not there yet.
         goes_on = line.get(MARK).is_some_and(|mark| mark.load(Ordering::Acquire) != 0);
         here
     });
     let words = lines.flat_map(|line| line.get(..LINE_ENTRIES).unwrap_or_default());
+    // Acquire: the child that an entry names is whole.
     let entries = words.map(|word| word.load(Ordering::Acquire));
     entries.filter(move |&found| found >> 32 == hash & 0xffff_ffff && found as u32 != 0).map(|found| SegmentId(found as u32))
 }
@@ -208,6 +211,7 @@ fn enter(table: Table, slabs: &Slabs, hash: u64, child: SegmentId) {
             // Release: whoever finds the child sees it whole.
             return free.store(entry(hash, child), Ordering::Release);
         }
+        // Release: whoever sees the mark sees the line full, as it was.
         line[MARK].store(1, Ordering::Release);
     }
     unreachable!("two in seven entries are free")

@@ -569,6 +569,7 @@ impl<'a> Locked<'a> {
             ControlFlow::<()>::Continue(())
         });
         let old = self.swap_part(DENSE, part);
+        // Release, here and below: whoever misses a word where it was sees the new generation.
         self.record().table(self.record().meta()).iter().for_each(|word| word.store(0, Ordering::Release));
         for word in holders.inline.iter().chain(holders.list) {
             for shift in [0, 32] {
@@ -742,7 +743,7 @@ fn probe(slot: Slot, seats: usize) -> impl Iterator<Item = usize> {
 fn insert_key(holes: &[AtomicU64], slot: Slot) -> usize {
     let free = probe(slot, holes.len() / 2).map(|at| at * 2).find(|&at| holes[at].load(Ordering::Relaxed) == 0);
     let at = free.expect("a quarter of the seats is free");
-    holes[at].store(u64::from(slot.0) + 1, Ordering::Release);
+    holes[at].store(u64::from(slot.0) + 1, Ordering::Relaxed);
     at
 }
 

@@ -14,8 +14,8 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    base: *mut AtomicU64,
+pub(crate) struct Memory<W = AtomicU64> {
+    base: *mut W,
     /// Words that addresses are reserved for.
     reserved: usize,
     /// Words that can be read and written.
@@ -24,14 +24,24 @@ pub(crate) struct Memory {
 }
 
 // SAFETY: the memory consists of atomics, which any thread may use through a shared reference.
-unsafe impl Send for Memory {}
+unsafe impl<W: Word> Send for Memory<W> {}
 // SAFETY: as above; `ready` and `growth` are for all threads by themselves.
-unsafe impl Sync for Memory {}
+unsafe impl<W: Word> Sync for Memory<W> {}
+
+/// What a memory consists of: an atomic word of zeros, by default and by its bits.
+pub(crate) trait Word: Default + Send + Sync {}
+
+impl Word for AtomicU64 {}
+#[cfg(any(kv_loom, kv_shuttle))]
+impl Word for LockedWord {}
+
+/// A word that only the holder of some lock uses, as what it likes. Model checkers watch the lock and not the word.
+pub(crate) type LockedWord = std::sync::atomic::AtomicU64;
 
 /// Words that the first growth makes ready: 1 MiB of addresses.
 const FIRST: usize = if cfg!(any(kv_loom, kv_shuttle)) { 16 } else { 1 << 17 };
 
-impl Memory {
+impl<W: Word> Memory<W> {
     /// Addresses for up to `most` words, or as many as the system lets us have.
     pub(crate) fn new(most: usize) -> Self {
         let (base, reserved) = backing::reserve(most);
@@ -53,7 +63,7 @@ impl Memory {
     /// `len` words from `start`. None of them where not all can be used: a reader that holds an outdated address or size must
     /// find that out by itself, not panic.
     #[inline]
-    pub(crate) fn words(&self, start: usize, len: usize) -> &[AtomicU64] {
+    pub(crate) fn words(&self, start: usize, len: usize) -> &[W] {
         if start + len > self.capacity() {
             return &[];
         }
@@ -90,9 +100,9 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl<W> Drop for Memory<W> {
     fn drop(&mut self) {
-        let ready = self.capacity();
+        let ready = self.ready.load(Ordering::Relaxed);
         // SAFETY: `reserve` made it, `open` was called for the first `ready` words, nobody borrows from `self` any more, and it
         // is freed once.
         unsafe { backing::release(self.base, self.reserved, ready) };
@@ -101,9 +111,7 @@ impl Drop for Memory {
 
 #[cfg(all(unix, not(any(miri, kv_loom, kv_shuttle))))]
 mod backing {
-    use super::AtomicU64;
-
-    const WORD: usize = size_of::<AtomicU64>();
+    const WORD: usize = size_of::<u64>();
 
     /// Ranges of this size ask for huge pages: a lookup's lines lie apart, and every one of them costs a walk through the page
     /// tables otherwise. Smaller ones would take more than they use.
@@ -111,7 +119,8 @@ mod backing {
     const HUGE_PAGES_FROM: usize = 4 << 20;
 
     /// Addresses without memory, for `most` words or for as many as a limit on addresses allows.
-    pub(super) fn reserve(most: usize) -> (*mut AtomicU64, usize) {
+    pub(super) fn reserve<W>(most: usize) -> (*mut W, usize) {
+        const { assert!(size_of::<W>() == WORD) };
         let mut words = most;
         loop {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
@@ -127,7 +136,7 @@ mod backing {
 
     /// # Safety
     /// The range lies within a reservation.
-    pub(super) unsafe fn open(start: *mut AtomicU64, words: usize) {
+    pub(super) unsafe fn open<W>(start: *mut W, words: usize) {
         let bytes = words * WORD;
         // SAFETY: the caller's promise; nobody uses the range yet.
         let opened = unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) };
@@ -140,7 +149,7 @@ mod backing {
     }
 
     /// Whole pages only; the rest of a range stays.
-    pub(super) fn give_back(words: &[AtomicU64]) {
+    pub(super) fn give_back<W>(words: &[W]) {
         let page = page_bytes();
         let start = (words.as_ptr() as usize).next_multiple_of(page);
         let end = (words.as_ptr() as usize + size_of_val(words)) / page * page;
@@ -153,7 +162,7 @@ mod backing {
 
     /// # Safety
     /// `base` and `words` are of one call of [`reserve`], and nobody uses the memory any more.
-    pub(super) unsafe fn release(base: *mut AtomicU64, words: usize, _ready: usize) {
+    pub(super) unsafe fn release<W>(base: *mut W, words: usize, _ready: usize) {
         // SAFETY: the caller's promise.
         unsafe { libc::munmap(base.cast(), words * WORD) };
     }
@@ -166,36 +175,46 @@ mod backing {
 
 #[cfg(not(all(unix, not(any(miri, kv_loom, kv_shuttle)))))]
 mod backing {
-    use std::mem::MaybeUninit;
+    use std::alloc::{self, Layout};
 
-    use super::AtomicU64;
+    use super::Word;
+
+    /// Bytes of a cache line.
+    const LINE: usize = 64;
 
     /// 2 GiB, of which most systems give memory for what is written only. Little where every atomic is watched.
     const MOST: usize = if cfg!(any(miri, kv_loom, kv_shuttle)) { 1 << 12 } else { 1 << 28 };
 
-    pub(super) fn reserve(most: usize) -> (*mut AtomicU64, usize) {
+    pub(super) fn reserve<W>(most: usize) -> (*mut W, usize) {
         let words = most.min(MOST);
-        (Box::into_raw(Box::<[AtomicU64]>::new_uninit_slice(words)).cast(), words)
+        // SAFETY: the layout has a size.
+        let base = unsafe { alloc::alloc(layout::<W>(words)) };
+        assert!(!base.is_null(), "the allocator gives no memory");
+        (base.cast(), words)
+    }
+
+    /// From a cache line on, as if from a page on.
+    fn layout<W>(words: usize) -> Layout {
+        Layout::array::<W>(words).and_then(|layout| layout.align_to(LINE)).expect("less than the address space")
     }
 
     /// # Safety
     /// The range lies within a reservation, and nobody uses it yet.
-    pub(super) unsafe fn open(start: *mut AtomicU64, words: usize) {
+    pub(super) unsafe fn open<W: Word>(start: *mut W, words: usize) {
         // SAFETY: the caller's promise. A model checker's atomics must be made one by one, and only those that are used.
-        (0..words).for_each(|word| unsafe { start.add(word).write(AtomicU64::new(0)) });
+        (0..words).for_each(|word| unsafe { start.add(word).write(W::default()) });
     }
 
-    pub(super) fn give_back(_words: &[AtomicU64]) {}
+    pub(super) fn give_back<W>(_words: &[W]) {}
 
     /// # Safety
     /// `base` and `words` are of one call of [`reserve`], the first `ready` words were opened, and nobody uses the memory any
     /// more.
-    pub(super) unsafe fn release(base: *mut AtomicU64, words: usize, ready: usize) {
-        let all = base.cast::<MaybeUninit<AtomicU64>>();
-        // SAFETY: the caller's promise: these were written, and this is the box that `reserve` took apart.
+    pub(super) unsafe fn release<W>(base: *mut W, words: usize, ready: usize) {
+        // SAFETY: the caller's promise: these were written, and `reserve` allocated them with this layout.
         unsafe {
             std::ptr::slice_from_raw_parts_mut(base, ready).drop_in_place();
-            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(all, words)));
+            alloc::dealloc(base.cast(), layout::<W>(words));
         }
     }
 }
@@ -206,7 +225,7 @@ mod tests {
 
     #[test]
     fn words_keep_their_value_while_the_memory_grows() {
-        let memory = Memory::new(1 << 30);
+        let memory: Memory = Memory::new(1 << 30);
         assert!(memory.words(0, 1).is_empty());
         assert!(memory.reserve(1));
         memory.words(0, 1)[0].store(7, Ordering::Relaxed);
@@ -218,14 +237,14 @@ mod tests {
 
     #[test]
     fn addresses_end_somewhere() {
-        let memory = Memory::new(FIRST * 2);
+        let memory: Memory = Memory::new(FIRST * 2);
         assert!(memory.reserve(FIRST * 2));
         assert!(!memory.reserve(FIRST * 2 + 1));
     }
 
     #[test]
     fn words_given_back_can_be_read_and_used_again() {
-        let memory = Memory::new(1 << 20);
+        let memory: Memory = Memory::new(1 << 20);
         memory.reserve(4_096);
         memory.words(0, 4_096).iter().for_each(|word| word.store(1, Ordering::Relaxed));
         memory.give_back(0, 4_096);

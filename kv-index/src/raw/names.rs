@@ -16,7 +16,7 @@
 //! 5. While all shards stand in one array, the other is nobody's.
 
 use super::buckets::{self, Bucket, Inserted, home, is_crowded};
-use super::memory::Memory;
+use super::memory::{LockedWord, Memory};
 use super::place::Place;
 use super::secret::Secret;
 use super::segments::Segments;
@@ -62,7 +62,7 @@ struct Head {
 
 #[derive(Debug)]
 struct Array {
-    memory: Memory,
+    memory: Memory<LockedWord>,
     /// Lines of each shard.
     lines: AtomicUsize,
 }

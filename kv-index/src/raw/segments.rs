@@ -119,8 +119,9 @@ impl Segments {
 
     /// Shows a new descriptor to loom's readers; others see it already.
     #[inline]
-    #[cfg_attr(not(kv_loom), allow(clippy::unused_self, reason = "only loom's readers see a copy"))]
+    #[cfg_attr(not(kv_loom), expect(clippy::unused_self, reason = "for loom only"))]
     fn show(&self, _id: SegmentId, _descriptor: Descriptor) {
+        // Release: as the store of the descriptor itself.
         #[cfg(kv_loom)]
         self.shown.words(_id.0 as usize, 1)[0].store(_descriptor.0, Ordering::Release);
     }

@@ -43,6 +43,7 @@ mod spinning {
         #[cold]
         fn wait(&self) {
             let mut spins = 0;
+            // Acquire: as in `lock`. Relaxed while it waits, so that the line is not taken from the holder.
             while self.taken.load(Ordering::Relaxed) || self.taken.swap(true, Ordering::Acquire) {
                 super::super::segments::relax(spins);
                 spins += 1;

@@ -5,7 +5,7 @@
 //! before, and the orders in which it stores first are never tried. So each thread notes its loads on a word of its own beside, which
 //! the other thread's stores touch. The notes are relaxed and order nothing.
 
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 
 use std::cell::Cell;
 
@@ -37,6 +37,12 @@ pub(crate) fn unwatch() {
     MAIN.set(None);
 }
 
+impl Default for AtomicU64 {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl AtomicU64 {
     pub(crate) fn new(value: u64) -> Self {
         Self { value: atomic::AtomicU64::new(value), notes: [0, 0].map(atomic::AtomicUsize::new) }
@@ -65,6 +71,11 @@ impl AtomicU64 {
     pub(crate) fn fetch_and(&self, value: u64, ordering: Ordering) -> u64 {
         self.note(|me| 1 - me);
         self.value.fetch_and(value, ordering)
+    }
+
+    pub(crate) fn compare_exchange(&self, old: u64, new: u64, done: Ordering, not: Ordering) -> Result<u64, u64> {
+        self.note(|me| 1 - me);
+        self.value.compare_exchange(old, new, done, not)
     }
 
     pub(crate) fn compare_exchange_weak(&self, old: u64, new: u64, done: Ordering, not: Ordering) -> Result<u64, u64> {

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use kv_index::testing::{Fleet, Mix, Op, fleet_ops, random_ops};
+use kv_index::testing::{Fleet, Mix, Op, Plan, Seats, fleet_ops, random_ops, with_replacements};
 use kv_index::{ContentHash, Index, Matches, Runs, Sharded, View, WorkerId};
 
-use crate::plan::{Plan, Seats, with_replacements};
-use crate::{READERS, chain, seeds};
+use crate::{READERS, WRITERS, chain, seeds};
 
 #[test]
 fn a_fleet_that_agrees_on_names() {
@@ -32,19 +31,19 @@ fn a_crowd_that_holds_the_same_prompts() {
 #[test]
 fn everything_that_collides() {
     let mix = Mix { workers: 48, ..Mix::DENSE };
-    seeds().for_each(|seed| replay(&chain(), &Plan::new(random_ops(seed, 4_000, &mix))));
+    seeds().for_each(|seed| replay(&chain(), &Plan::new(WRITERS, random_ops(seed, 4_000, &mix))));
 }
 
 #[test]
 fn two_shards() {
     let ops = |seed| with_replacements(fleet_ops(seed, 2_000, &Fleet { workers: 48, ..Fleet::MIXED }), 48, 20);
-    seeds().for_each(|seed| replay(&Sharded::new(vec![chain(), chain()]).unwrap(), &Plan::new(ops(seed))));
+    seeds().for_each(|seed| replay(&Sharded::new(vec![chain(), chain()]).unwrap(), &Plan::new(WRITERS, ops(seed))));
 }
 
 fn fleet(fleet: &Fleet) {
     for seed in seeds() {
         let ops: Vec<Op> = fleet_ops(seed, 3_000 + fleet.workers, fleet);
-        replay(&chain(), &Plan::new(with_replacements(ops, fleet.workers, 20)));
+        replay(&chain(), &Plan::new(WRITERS, with_replacements(ops, fleet.workers, 20)));
     }
 }
 

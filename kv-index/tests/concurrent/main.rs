@@ -8,7 +8,6 @@
 
 mod exact;
 mod history;
-mod plan;
 mod rule_13;
 mod steady;
 

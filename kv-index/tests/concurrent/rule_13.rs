@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use kv_index::testing::{Fleet, Op, fleet_ops};
+use kv_index::testing::{Fleet, Job, Op, Plan, Seats, fleet_ops, with_replacements};
 use kv_index::{ContentHash, Index, Match, Matches, Runs, View, WorkerId};
 
 use crate::history::{Answer, Clock, History, Interval, Seen};
-use crate::plan::{Plan, Seats, with_replacements};
-use crate::{READERS, chain, seeds};
+use crate::{READERS, WRITERS, chain, seeds};
 
 /// Stamps that pass during a lookup only if its thread has to wait for its turn.
 const INTERRUPTED: u64 = 64;
@@ -39,7 +38,7 @@ fn lookups_beside_a_crowd_whose_words_move_between_lists_and_tables() {
 fn beside(fleet: &Fleet) {
     for seed in seeds() {
         let ops = fleet_ops(seed, 5_000 + fleet.workers, fleet);
-        run(&chain(), &Plan::new(with_replacements(ops, fleet.workers, 15)));
+        run(&chain(), &Plan::new(WRITERS, with_replacements(ops, fleet.workers, 15)));
     }
 }
 
@@ -66,7 +65,7 @@ fn run<I: Index>(index: &I, plan: &Plan) {
 /// Does a writer's jobs. The workers that are left must live until the readers are done.
 fn write<'a, I: Index>(index: &'a I, plan: &Plan, clock: &Clock, writer: usize) -> (Vec<Record>, Seats<'a, I>) {
     let mut seats = Seats::new();
-    let run = |job: &crate::plan::Job| {
+    let run = |job: &Job| {
         let (when, ()) = clock.time(|| job.run(index, &mut seats));
         (when, seats[&job.seat].1.filter(|_| matches!(job.op, Op::Add { .. })))
     };

@@ -33,12 +33,14 @@ impl Core {
 
     /// One walk.
     fn walk(&self, request: &[ContentHash], active: &mut Active, out: &mut Found) -> Result<(), Torn> {
+        // Acquire: whoever sees that a number has changed hands sees nothing of its former owner.
         let epoch = self.epoch.load(Ordering::Acquire);
         active.begin(self.workers.load(Ordering::Relaxed));
         let mut walk = Walk::new(self, request);
         while walk.goes_on() && walk.step(active, out)? && !active.is_empty() {}
         active.finish(walk.depth as u32, out);
-        // A worker's number that was given to another worker meanwhile would mix the two.
+        // A worker's number that was given to another worker meanwhile would mix the two. Acquire fence: if a load before it saw a
+        // word of the other worker, then the load below sees that the number has changed hands.
         fence(Ordering::Acquire);
         if self.epoch.load(Ordering::Relaxed) == epoch { Ok(()) } else { Err(Torn) }
     }
@@ -51,6 +53,7 @@ impl Core {
         request: &[ContentHash],
         mut visit: impl FnMut(u32, u64, usize) -> bool,
     ) -> Option<()> {
+        // Acquire, and the fence at the end: as in `walk`.
         let epoch = self.epoch.load(Ordering::Acquire);
         let (mut parent, mut offset, mut depth) = (None::<Window<'_>>, 0, 0);
         while depth < request.len() {

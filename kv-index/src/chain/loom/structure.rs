@@ -35,7 +35,7 @@ fn an_append_against_a_lookup_of_what_stood_there() {
     append_beside([1, 8, 9], 1);
 }
 
-/// One worker's place is cut off and another's put there.
+/// One worker's place is cut off, and another's put there on another thread, which has nothing from the first but the lock.
 fn cut_and_append_beside(request: [u64; 2], most: [u32; 2]) {
     check(move || {
         let index = chain();
@@ -44,7 +44,7 @@ fn cut_and_append_beside(request: [u64; 2], most: [u32; 2]) {
         store(&mut former, None, [1, 2]);
         store(&mut later, None, [1]);
         let write = move || {
-            remove(&mut former, [2]);
+            let former = on_another_thread(former, |former| remove(former, [2]));
             store(&mut later, Some(1), [3]);
             (former, later)
         };
@@ -136,6 +136,25 @@ fn two_workers_going_on_from_the_end_of_a_segment() {
         let _left = beside(write, || store(&mut right, Some(1), [3]));
         assert_eq!((depths(&index, [1, 2], ids), depths(&index, [1, 3], ids)), ([2, 1], [2, 2]));
         assert_eq!(index.stats().segments, 2);
+    });
+}
+
+/// A place before which a child leaves is cut off: who goes on there goes to the child.
+#[test]
+fn two_workers_one_cutting_off_the_place_before_which_the_other_goes_on() {
+    check(|| {
+        let index = chain();
+        let [mut left, mut right] = workers(&index);
+        let ids = [left.id(), right.id()];
+        store(&mut left, None, [1, 2]);
+        store(&mut left, Some(1), [3]);
+        store(&mut right, None, [1]);
+        let write = move || {
+            remove(&mut left, [2]);
+            left
+        };
+        let _left = beside(write, || store(&mut right, Some(1), [3]));
+        assert_eq!((depths(&index, [1, 3], ids), index.stats().segments), ([2, 2], 2));
     });
 }
 

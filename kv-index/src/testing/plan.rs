@@ -5,23 +5,26 @@
 
 use std::collections::BTreeMap;
 
-use kv_index::testing::{Answer, Driver, Op};
-use kv_index::{ContentHash, Index, Match, Matches, ReferenceIndex, WorkerId};
-
-use crate::WRITERS;
+use super::{Answer, Driver, Op, assert_same_under};
+use crate::{ContentHash, Index, Match, Matches, ReferenceIndex, WorkerId};
 
 /// An operation on one worker, and what the reference answered.
-pub(crate) struct Job {
-    pub(crate) seat: usize,
-    pub(crate) op: Op,
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The worker's seat.
+    pub seat: usize,
+    /// The operation.
+    pub op: Op,
     answer: Answer,
 }
 
-pub(crate) struct Plan {
+/// A stream of operations as so many writers do it, and what comes of it.
+#[derive(Debug)]
+pub struct Plan {
     /// What each writer does, in order.
-    pub(crate) writers: Vec<Vec<Job>>,
+    pub writers: Vec<Vec<Job>>,
     /// What readers ask.
-    pub(crate) requests: Vec<Vec<ContentHash>>,
+    pub requests: Vec<Vec<ContentHash>>,
     /// What is left at the end.
     reference: Driver<ReferenceIndex>,
     /// The worker in each seat at the end.
@@ -31,11 +34,12 @@ pub(crate) struct Plan {
 }
 
 /// Where a writer keeps its workers: each in a driver of its own.
-pub(crate) type Seats<'a, I> = BTreeMap<usize, (Driver<&'a I>, Option<WorkerId>)>;
+pub type Seats<'a, I> = BTreeMap<usize, (Driver<&'a I>, Option<WorkerId>)>;
 
 impl Plan {
-    pub(crate) fn new(ops: impl IntoIterator<Item = Op>) -> Self {
-        let writers = (0..WRITERS).map(|_| Vec::new()).collect();
+    /// Deals `ops` out to so many writers, by seat.
+    pub fn new(writers: usize, ops: impl IntoIterator<Item = Op>) -> Self {
+        let writers = (0..writers).map(|_| Vec::new()).collect();
         let reference = Driver::new(ReferenceIndex::new());
         let mut plan = Self { writers, requests: Vec::new(), reference, ids: BTreeMap::new(), seats: 0 };
         ops.into_iter().for_each(|op| plan.deal(op));
@@ -58,17 +62,21 @@ impl Plan {
             _ => {}
         }
         self.seats = self.seats.max(seat + 1);
-        self.writers[seat % WRITERS].push(Job { seat, op, answer });
+        let writers = self.writers.len();
+        self.writers[seat % writers].push(Job { seat, op, answer });
     }
 
-    /// Asserts that `index`, where all writers are done, is what the reference is.
-    pub(crate) fn assert_same<I: Index>(&self, index: &I, left: &[Seats<'_, I>]) {
+    /// Asserts that `index`, where all writers are done and left these workers, is what the reference is.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn assert_same<I: Index>(&self, index: &I, left: &[Seats<'_, I>]) {
         let twins: BTreeMap<WorkerId, WorkerId> = left
             .iter()
             .flatten()
             .filter_map(|(seat, (_, id))| Some((self.ids.get(seat).copied()?, id.expect("a worker in the seat"))))
             .collect();
-        kv_index::testing::assert_same_under(self.reference.index(), index, |worker| twins[&worker]);
+        assert_same_under(self.reference.index(), index, |worker| twins[&worker]);
         let (mut expected, mut found) = (Matches::new(), Matches::new());
         for request in &self.requests {
             self.reference.index().find(request, &mut expected);
@@ -83,7 +91,10 @@ impl Plan {
 
 impl Job {
     /// Does it, and asserts that the answer is the reference's.
-    pub(crate) fn run<'a, I: Index>(&self, index: &'a I, seats: &mut Seats<'a, I>) {
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn run<'a, I: Index>(&self, index: &'a I, seats: &mut Seats<'a, I>) {
         let (driver, id) = seats.entry(self.seat).or_insert_with(|| (Driver::new(index), None));
         let answer = driver.apply(&self.op);
         match (&answer, &self.op) {
@@ -95,7 +106,7 @@ impl Job {
 }
 
 /// `ops`, with a worker replaced after every so many: its id is free for whoever is next.
-pub(crate) fn with_replacements(ops: Vec<Op>, seats: usize, every: usize) -> Vec<Op> {
+pub fn with_replacements(ops: Vec<Op>, seats: usize, every: usize) -> Vec<Op> {
     let mut all = Vec::with_capacity(ops.len() + 2 * ops.len() / every);
     for (nth, op) in ops.into_iter().enumerate() {
         all.push(op);
