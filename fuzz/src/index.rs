@@ -88,13 +88,16 @@ impl<'a> Caller<'a> {
         for content in contents {
             path.push(content);
             let name = self.new_name(naming, seat, parent, &path)?;
-            name.into_iter().for_each(|name| self.note(name, &path));
+            if let Some(name) = name {
+                self.note(name, &path);
+            }
             blocks.push(Block { name, content });
         }
         Some(Op::Store { seat, view, parent, blocks })
     }
 
-    /// What a block is called: as everybody does, as the worker does, or anything.
+    /// What a block is called, if it is: as everybody does, as the worker does, or anything. None when the bytes end.
+    #[expect(clippy::option_option, reason = "bytes may end, and a block may have no name")]
     fn new_name(
         &mut self,
         naming: u8,

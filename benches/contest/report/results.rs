@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::bars::{self, Bar, Instructions};
+use super::bars::{self, Instructions};
 use super::{Machine, Table};
 use crate::runner::{Entry, Part};
 use crate::scenario::{Difference, Measure};

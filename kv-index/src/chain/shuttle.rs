@@ -22,7 +22,7 @@ const LOOKUPS: usize = 30;
 /// Seats: two for each writer.
 const WORKERS: usize = 2 * WRITERS;
 /// Different streams of operations of each scene.
-const STREAMS: u64 = 40;
+const STREAMS: u64 = 12;
 /// Schedules of each stream: any thread next, and one thread before the others until priorities change.
 const RANDOM_SCHEDULES: usize = 60;
 const PRIORITY_SCHEDULES: usize = 60;
