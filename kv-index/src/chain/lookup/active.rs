@@ -16,8 +16,11 @@ pub(crate) struct Active {
     /// Whether no segment was read yet: everybody covers nothing.
     is_first: bool,
     is_empty: bool,
-    /// Who covers the beginning of the segment, and how many places of it.
+    /// Who covers the beginning of the segment, and how many places of it; or a class.
     partial: Vec<(u32, Slot)>,
+    /// Main views of one cutoff, a row for each of `cutoffs`.
+    classes: Vec<u64>,
+    cutoffs: Vec<u32>,
     /// The last segment's words of holders, if they are all that is active: the slots, and where a cutoff is wanted.
     same: Vec<(u64, u64)>,
 }
@@ -26,6 +29,12 @@ pub(crate) struct Active {
 const SLOTS: u64 = 0xffff_ff00_ffff_ff00;
 const CUTOFFS: u64 = 0x0000_007f_0000_007f;
 const EACH_HALF: u64 = 0x0000_0001_0000_0001;
+
+/// Stands for all of a class: no view has such a number.
+const CLASS: Slot = Slot(u32::MAX);
+
+/// Classes that are looked for before those that are left are taken one by one.
+const CLASSES_MAX: usize = 8;
 
 impl Active {
     pub(super) fn begin(&mut self, workers: usize) {
@@ -187,30 +196,75 @@ impl Active {
         let mut partial = std::mem::take(&mut self.partial);
         // A slot may have come twice, beside a writer, or have stopped before.
         partial.retain(|&(_, slot)| self.take_stopped(slot));
-        let span = holders.dense().len().div_ceil(8).min(self.stride);
-        for at in 0..span {
-            for bit in ones(self.next[at]) {
-                let slot = Slot(at as u32 * 64 + bit);
-                let cutoff = if (slot.0 as usize) < holders.span() { holders.dense_cutoff(slot.0) } else { 0 };
-                if cutoff >= matched {
-                    // It is more by now.
-                    return false;
-                }
-                if cutoff > 0 {
-                    self.next[at] &= !(1 << bit);
-                    partial.push((cutoff as u32, slot));
-                }
-            }
+        self.classes.clear();
+        self.cutoffs.clear();
+        if !self.part_dense(holders, matched, &mut partial) {
+            return false;
         }
         if depth > 0 {
             append(depth, &self.next, self.stride, out);
         }
         partial.sort_unstable_by_key(|&(cutoff, _)| cutoff);
         for &(cutoff, slot) in partial.iter().filter(|&&(cutoff, _)| depth + cutoff > 0) {
-            out.append_row(depth + cutoff, slot.worker(), slot.view());
+            match slot {
+                CLASS => append(depth + cutoff, self.class(cutoff), self.stride, out),
+                slot => out.append_row(depth + cutoff, slot.worker(), slot.view()),
+            }
         }
         self.partial = partial;
         true
+    }
+
+    /// Takes those that cover some of the segment, by the dense table, out of those that stop. As classes of one cutoff as
+    /// long as there are few, for many of a crowd stop where their common prompt ends. Whether what was read fits together.
+    fn part_dense(&mut self, holders: &Holders<'_>, matched: usize, partial: &mut Vec<(u32, Slot)>) -> bool {
+        let rows = holders.dense().len().div_ceil(8).min(self.stride);
+        for at in 0..rows {
+            let mut rest = self.next[at];
+            while rest != 0 {
+                let worker = at as u32 * 64 + rest.trailing_zeros();
+                let cutoff = holders.dense_cutoff(worker);
+                if cutoff >= matched {
+                    // It is more by now.
+                    return false;
+                }
+                rest &= rest - 1;
+                if cutoff == 0 {
+                    continue;
+                }
+                if self.classes.len() < CLASSES_MAX * self.stride {
+                    let seen = self.cutoffs.contains(&(cutoff as u32));
+                    self.part_class(holders.dense(), rows, cutoff);
+                    if seen || self.next[at] >> (worker % 64) & 1 == 1 {
+                        // It was another a moment ago, or is by now.
+                        return false;
+                    }
+                    partial.push((cutoff as u32, CLASS));
+                    rest &= self.next[at];
+                } else {
+                    partial.push((cutoff as u32, Slot(worker)));
+                    self.next[at] &= !(1 << (worker % 64));
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes all of one cutoff out of those that stop.
+    fn part_class(&mut self, dense: &[AtomicU64], rows: usize, cutoff: usize) {
+        let start = self.classes.len();
+        self.classes.resize(start + self.stride, 0);
+        for ((class, next), cutoffs) in self.classes[start..].iter_mut().zip(&mut self.next[..rows]).zip(dense.chunks(8)) {
+            *class = *next & compare::at_least(cutoffs, cutoff) & !compare::at_least(cutoffs, cutoff + 1);
+            *next &= !*class;
+        }
+        self.cutoffs.push(cutoff as u32);
+    }
+
+    /// The class of a cutoff.
+    fn class(&self, cutoff: u32) -> &[u64] {
+        let nth = self.cutoffs.iter().position(|&class| class == cutoff).unwrap_or_default();
+        &self.classes[nth * self.stride..][..self.stride]
     }
 
     /// Takes a slot that covers some of the segment out of those that stop. Whether it was there.
