@@ -12,7 +12,7 @@ use dynamo_kv_router::protocols::{LocalBlockHash, RouterEvent};
 
 use super::{Contender, Deepest, Reader};
 use crate::contender::positional::router_events;
-use crate::measure::clock::lanes_ns;
+use crate::measure::clock::{lanes_ns, lanes_since};
 use crate::runner::block_on;
 use crate::workload::Batch;
 
@@ -49,7 +49,7 @@ impl Contender for Crtc {
             self.pool.enqueue_event(event).expect("the lane lives as long as the pool");
         }
         block_on(self.pool.flush_and_wait()).expect("the lane lives as long as the pool");
-        lanes_ns() - began
+        lanes_since(began)
     }
 
     fn reader(&self) -> CrtcReader {

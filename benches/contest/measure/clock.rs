@@ -14,6 +14,12 @@ pub fn lanes_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID) - own
 }
 
+/// CPU time that they have used since [`lanes_ns`] said `began`. The two clocks are read one after the other, and a thread that
+/// loses its core between them is off by what it did there: an idle lane may seem to have used less than nothing.
+pub fn lanes_since(began: u64) -> u64 {
+    lanes_ns().saturating_sub(began)
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: `time` is valid for the one write that the call makes.

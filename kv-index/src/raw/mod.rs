@@ -72,11 +72,15 @@
 //! No ordering is `SeqCst`: no conclusion here rests on two words that two threads write.
 //!
 //! # Proof
-//! `chain/loom` has a model of each race that the invariants are about, and `bash .ci/loom.sh` runs them: an append against a lookup,
+//! `chain/loom` has models of these races, and `bash .ci/loom.sh` runs them: an append against a lookup,
 //! a place cut off and used again against a lookup (4), two workers creating one child (6), naming one block and one name for two
 //! blocks (9), going private against a lookup, and segments freed and used again against a lookup. The last stands for a free list's
 //! ABA: free lists are under locks here, and it is a segment's id that comes back to a reader who knew it before. Whole fleets under
 //! random schedules: `chain/shuttle.rs`. On the real machine: `tests/concurrent`, and `.ci/sanitize.sh`.
+//!
+//! A model proves an ordering only if it fails without it. No model fails yet without one of these alone, because another fence
+//! stands in for it there: the release fences of `publish`, of an append, of an edge table's rebuild and of `allocate`, and the
+//! acquire loads of an edge and of the extension. They rest on the reasons given where they stand.
 
 pub(crate) mod buckets;
 #[cfg_attr(not(any(kv_loom, kv_portable, kv_shuttle)), expect(unsafe_code, reason = "vector loads of atomics"))]
