@@ -3,7 +3,9 @@
 //! `KV_CORPUS=20 cargo test -p kv-index --release --test chain` runs twenty times as many seeds.
 
 use kv_index::testing::{Driver, Fleet, Mix, Op, any_ops, assert_same, fleet_ops, random_ops};
-use kv_index::{Block, BlockName, ChainIndex, ChainOptions, ContentHash, Index, ReferenceIndex, Removed, Stored, View, Worker};
+use kv_index::{
+    Block, BlockName, ChainIndex, ChainOptions, ContentHash, Index, Matches, ReferenceIndex, Removed, Stored, View, Worker,
+};
 use proptest::prelude::*;
 
 /// Fixed, so that a failure comes again.
@@ -108,4 +110,21 @@ fn names_that_come_and_go_in_waves_are_all_kept_until_they_go() {
 fn chain_of_names(number: u64) -> Vec<Block> {
     let word = |at: u64| (number * 64 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..40).map(|at| Block::named(BlockName(word(at)), ContentHash(word(at) ^ 5))).collect()
+}
+
+/// Of a thousand workers two hold anything: the lookup's levels are rows here, and sets of bits in a small fleet.
+#[test]
+fn a_few_holders_among_a_thousand_workers_are_found_at_their_depths() {
+    let index = ChainIndex::new();
+    let mut workers: Vec<_> = (0..1_000).map(|_| index.add_worker().unwrap()).collect();
+    let blocks = chain_of_names(1);
+    for (worker, depth) in [(3, 40), (700, 40), (999, 10)] {
+        workers[worker].store(View::MAIN, None, &blocks[..depth], &mut Vec::new()).unwrap();
+    }
+    let request: Vec<ContentHash> = blocks.iter().map(|block| block.content).collect();
+    let mut matches = Matches::new();
+    index.find(&request, &mut matches);
+    let mut rows: Vec<_> = matches.iter().map(|row| (row.depth, row.worker)).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [(10, workers[999].id()), (40, workers[3].id()), (40, workers[700].id())]);
 }

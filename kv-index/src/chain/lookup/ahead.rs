@@ -32,8 +32,8 @@ impl Ahead {
         if link.child.0 != id.0.wrapping_add(1) {
             return self.fetch(segments, link.child, places);
         }
-        // Those up to `last` are on their way.
-        let known = self.last.0.wrapping_sub(id.0).min(AHEAD);
+        // Those up to `last` are on their way, if it is of this row.
+        let known = Some(self.last.0.wrapping_sub(id.0)).filter(|&known| known <= AHEAD).unwrap_or(0);
         for step in 1..=AHEAD {
             if places == 0 {
                 return;
