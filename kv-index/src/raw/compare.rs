@@ -8,14 +8,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
     let len = contents.len().min(wanted.len());
     let (contents, wanted) = (&contents[..len], &wanted[..len]);
-    let same = wide::common_steps(contents, wanted);
-    // What is left of a last step is compared with words before it that are known: most segments are the request's as a whole.
-    if same + STEP > len && len >= STEP {
-        let last = len - STEP;
-        if same == len || wide::common_steps(&contents[last..], &wanted[last..]) == STEP {
-            return len;
-        }
-    }
+    let same = wide::common_start(contents, wanted);
     let rest = contents[same..].iter().zip(&wanted[same..]);
     same + rest.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
 }
@@ -27,7 +20,7 @@ pub(crate) fn at_least(cutoffs: &[AtomicU64], least: usize) -> u64 {
     wide::at_least(cutoffs, least)
 }
 
-/// Words that are compared without a branch among them.
+/// Words that the narrower forms compare without a branch among them.
 const STEP: usize = 8;
 
 /// The lowest and the highest bit of each byte.
@@ -53,17 +46,17 @@ mod wide {
 
     use super::{AtomicU64, ContentHash, STEP};
 
-    /// The same in whole steps: a multiple of [`STEP`], and no word before it differs. Both are equally long.
+    /// Some of the words that are the same: few are left, or the next one differs. Both are equally long.
     #[inline]
-    pub(super) fn common_steps(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+    pub(super) fn common_start(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         debug_assert_eq!(contents.len(), wanted.len());
         // SAFETY: both have as many words (a `ContentHash` is one, transparently), and the processor knows AVX2 where it
         // is asked for; SSE2 is part of x86-64.
         unsafe {
             if is_x86_feature_detected!("avx2") {
-                common_steps_avx2(contents, wanted)
+                common_start_avx2(contents, wanted)
             } else {
-                common_steps_sse2(contents, wanted)
+                common_start_sse2(contents, wanted)
             }
         }
     }
@@ -74,8 +67,50 @@ mod wide {
         if cutoffs.len() < 8 {
             return super::at_least_by_words(cutoffs, least);
         }
+        // SAFETY: reads eight words, as relaxed loads (see below), and writes nothing; the processor knows AVX2 where it is asked for.
+        unsafe { if is_x86_feature_detected!("avx2") { at_least_avx2(cutoffs, least) } else { at_least_sse2(cutoffs, least) } }
+    }
+
+    /// # Safety
+    /// There are eight words, and the processor knows AVX2.
+    #[inline]
+    unsafe fn at_least_avx2(cutoffs: &[AtomicU64], least: usize) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: reads eight words, as relaxed loads (see below), and writes nothing.
+        // SAFETY: the caller's promises; see below.
+        unsafe {
+            asm!(
+                "vmovd xmm2, {mask:e}",
+                "vpbroadcastb ymm2, xmm2",
+                "vmovd xmm3, {less:e}",
+                "vpbroadcastb ymm3, xmm3",
+                "vpand ymm0, ymm2, [{cutoffs}]",
+                "vpand ymm1, ymm2, [{cutoffs} + 32]",
+                "vpcmpgtb ymm0, ymm0, ymm3",
+                "vpcmpgtb ymm1, ymm1, ymm3",
+                "vpmovmskb {low:e}, ymm0",
+                "vpmovmskb {high:e}, ymm1",
+                "vzeroupper",
+                cutoffs = in(reg) cutoffs.as_ptr(),
+                mask = in(reg) 0x7f,
+                less = in(reg) least as u64 - 1,
+                low = out(reg) low,
+                high = out(reg) high,
+                out("xmm0") _,
+                out("xmm1") _,
+                out("xmm2") _,
+                out("xmm3") _,
+                options(nostack, readonly),
+            );
+        }
+        low | high << 32
+    }
+
+    /// # Safety
+    /// There are eight words.
+    #[inline]
+    unsafe fn at_least_sse2(cutoffs: &[AtomicU64], least: usize) -> u64 {
+        let (low, high): (u64, u64);
+        // SAFETY: the caller's promise; see below.
         unsafe {
             asm!(
                 "movq xmm5, {mask}",
@@ -125,18 +160,18 @@ mod wide {
     // is why this is assembly and not a vector load: in Rust's terms these are relaxed loads of the atomics, and the
     // processor does not tear the aligned words of a wider load.
 
-    /// Two steps at a time, and a last one.
+    /// Sixteen words at a time, then four: to the first that differs, or to the last four.
     ///
     /// # Safety
     /// Both have as many words, and the processor knows AVX2.
     #[inline]
-    unsafe fn common_steps_avx2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+    unsafe fn common_start_avx2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         let mut same = 0_usize;
-        // SAFETY: the caller's promises; see above.
+        // SAFETY: the caller's promises; see above. No slice has so many words that a count of them would be negative.
         unsafe {
             asm!(
-                "sub {pairs}, 16",
-                "jb 3f",
+                "sub {last}, 16",
+                "jl 3f",
                 "2:",
                 "vmovdqu ymm0, [{wanted} + 8 * {same}]",
                 "vmovdqu ymm1, [{wanted} + 8 * {same} + 32]",
@@ -149,31 +184,34 @@ mod wide {
                 "vpand ymm0, ymm0, ymm1",
                 "vpand ymm2, ymm2, ymm3",
                 "vpand ymm0, ymm0, ymm2",
-                "vpmovmskb {equal:e}, ymm0",
-                "cmp {equal:e}, -1",
-                "jne 4f",
+                "vpmovmskb {unequal:e}, ymm0",
+                "cmp {unequal:e}, -1",
+                "jne 3f",
                 "add {same}, 16",
-                "cmp {same}, {pairs}",
-                "jbe 2b",
+                "cmp {same}, {last}",
+                "jle 2b",
                 "3:",
-                "test {pairs}, 8",
-                "jz 4f",
-                "vmovdqu ymm0, [{wanted} + 8 * {same}]",
-                "vmovdqu ymm1, [{wanted} + 8 * {same} + 32]",
-                "vpcmpeqd ymm0, ymm0, [{contents} + 8 * {same}]",
-                "vpcmpeqd ymm1, ymm1, [{contents} + 8 * {same} + 32]",
-                "vpand ymm0, ymm0, ymm1",
-                "vpmovmskb {equal:e}, ymm0",
-                "cmp {equal:e}, -1",
-                "jne 4f",
-                "add {same}, 8",
+                "add {last}, 12",
                 "4:",
+                "cmp {same}, {last}",
+                "jg 6f",
+                "vmovdqu ymm0, [{wanted} + 8 * {same}]",
+                "vpcmpeqq ymm0, ymm0, [{contents} + 8 * {same}]",
+                "vmovmskpd {unequal:e}, ymm0",
+                "xor {unequal:e}, 15",
+                "jnz 5f",
+                "add {same}, 4",
+                "jmp 4b",
+                "5:",
+                "bsf {unequal:e}, {unequal:e}",
+                "add {same}, {unequal:r}",
+                "6:",
                 "vzeroupper",
-                pairs = inout(reg) wanted.len() => _,
+                last = inout(reg) wanted.len() => _,
                 same = inout(reg) same,
                 contents = in(reg) contents.as_ptr(),
                 wanted = in(reg) wanted.as_ptr(),
-                equal = out(reg) _,
+                unequal = out(reg) _,
                 out("xmm0") _,
                 out("xmm1") _,
                 out("xmm2") _,
@@ -184,10 +222,12 @@ mod wide {
         same
     }
 
+    /// [`STEP`] words at a time.
+    ///
     /// # Safety
     /// Both have as many words.
     #[inline]
-    unsafe fn common_steps_sse2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+    unsafe fn common_start_sse2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         let steps = wanted.len() / STEP;
         if steps == 0 {
             return 0;
@@ -242,11 +282,11 @@ mod wide {
         for at in 0..64 {
             let wanted: Vec<ContentHash> = (0..64).map(|nth| ContentHash(if nth == at { 99 } else { nth })).collect();
             // SAFETY: both have 64 words.
-            let narrow = unsafe { common_steps_sse2(&contents, &wanted) };
+            let narrow = unsafe { common_start_sse2(&contents, &wanted) };
             assert_eq!(narrow as u64, at / 8 * 8);
             if is_x86_feature_detected!("avx2") {
-                // SAFETY: as above. Two steps at a time may stop one earlier.
-                assert_eq!(unsafe { common_steps_avx2(&contents, &wanted) } as u64, at / 16 * 16);
+                // SAFETY: as above.
+                assert_eq!(unsafe { common_start_avx2(&contents, &wanted) } as u64, at);
             }
         }
     }
@@ -258,9 +298,9 @@ mod wide {
 
     pub(super) use super::at_least_by_words as at_least;
 
-    /// The same in whole steps: a multiple of [`STEP`], and no word before it differs.
+    /// Some of the words that are the same, in whole steps.
     #[inline]
-    pub(super) fn common_steps(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+    pub(super) fn common_start(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
         let steps = contents.chunks_exact(STEP).zip(wanted.chunks_exact(STEP));
         let differ = |(content, wanted): (&AtomicU64, &ContentHash)| content.load(Ordering::Relaxed) ^ wanted.0;
         let equal = |(contents, wanted): &(&[AtomicU64], &[ContentHash])| {

@@ -25,6 +25,7 @@ const SHARDS: usize = 1;
 /// Entries of a line; its last word is the mark.
 const LINE_ENTRIES: usize = LINE_WORDS - 1;
 const MARK: usize = LINE_ENTRIES;
+const _: () = assert!(MARK + 1 == LINE_WORDS);
 
 #[derive(Debug)]
 pub(crate) struct Edges {
@@ -93,25 +94,26 @@ impl Edges {
         &self.shards[(hash >> 56) as usize % SHARDS]
     }
 
+    /// The children that may be the one.
+    #[inline]
+    pub(crate) fn candidates<'a>(&'a self, slabs: &'a Slabs, hash: u64) -> Candidates<'a> {
+        let shard = self.shard(hash);
+        // Acquire: the table's entries are there.
+        Candidates::new(slabs, shard, Table(shard.descriptor.load(Ordering::Acquire)), hash)
+    }
+
     /// Tries the children that may be the one until `accept` takes one. `None` says that at some moment of the call there
     /// was no such child, or that `accept` refused it.
     #[inline]
     pub(crate) fn find<T>(&self, slabs: &Slabs, hash: u64, mut accept: impl FnMut(SegmentId) -> Option<T>) -> Option<T> {
-        let shard = self.shard(hash);
-        // Acquire: the table's entries are there.
-        let mut seen = shard.descriptor.load(Ordering::Acquire);
+        let mut candidates = self.candidates(slabs, hash);
         loop {
-            if let Some(found) = candidates(Table(seen), slabs, hash).find_map(&mut accept) {
+            if let Some(found) = candidates.find_map(&mut accept) {
                 return Some(found);
             }
-            // Acquire fence: a word read before it that was written over later brings the descriptor's change with it.
-            fence(Ordering::Acquire);
-            // Acquire: as above, if it is another table.
-            let now = shard.descriptor.load(Ordering::Acquire);
-            if now == seen {
+            if candidates.is_complete() {
                 return None;
             }
-            seen = now;
         }
     }
 
@@ -130,7 +132,7 @@ impl LockedShard<'_> {
 
     /// Tries the children that may be the one. Those that have an entry are alive while the lock is held.
     pub(crate) fn find<T>(&self, accept: impl FnMut(SegmentId) -> Option<T>) -> Option<T> {
-        candidates(self.table(), self.slabs, self.hash).find_map(accept)
+        Candidates::new(self.slabs, self.shard, self.table(), self.hash).find_map(accept)
     }
 
     pub(crate) fn insert(&mut self, child: SegmentId) {
@@ -188,20 +190,81 @@ fn entry(hash: u64, child: SegmentId) -> u64 {
     hash << 32 | u64::from(child.0)
 }
 
-/// The children whose entries bear the hash, in the order of the lines.
-#[inline]
-fn candidates(table: Table, slabs: &Slabs, hash: u64) -> impl Iterator<Item = SegmentId> {
-    let mut goes_on = true;
-    let lines = table.lines_of(slabs, hash).take_while(move |line| {
-        let here = goes_on;
+/// The children whose entries bear a hash, in the order of the lines: a loop with a memory, so that a lookup has one copy of
+/// what it does with each of them.
+#[derive(Debug)]
+pub(crate) struct Candidates<'a> {
+    slabs: &'a Slabs,
+    shard: &'a Shard,
+    /// The table that is looked through.
+    table: Table,
+    hash: u32,
+    /// Lines of the table that were begun.
+    lines: usize,
+    /// Entries of the line at hand that were not looked at.
+    rest: &'a [AtomicU64],
+    /// Whether an entry of the hash may stand in the next line.
+    goes_on: bool,
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = SegmentId;
+
+    #[inline]
+    fn next(&mut self) -> Option<SegmentId> {
+        loop {
+            while let [word, rest @ ..] = self.rest {
+                self.rest = rest;
+                // Acquire: the child that an entry names is whole.
+                let found = word.load(Ordering::Acquire);
+                if (found >> 32) as u32 == self.hash && found as u32 != 0 {
+                    return Some(SegmentId(found as u32));
+                }
+            }
+            if !self.goes_on {
+                return None;
+            }
+            self.begin_line();
+        }
+    }
+}
+
+impl<'a> Candidates<'a> {
+    #[inline]
+    fn new(slabs: &'a Slabs, shard: &'a Shard, table: Table, hash: u64) -> Self {
+        let goes_on = table.lines() > 0;
+        Self { slabs, shard, table, hash: hash as u32, lines: 0, rest: &[], goes_on }
+    }
+
+    #[inline]
+    fn begin_line(&mut self) {
+        let lines = self.table.lines();
+        let at = (self.hash as usize + self.lines) & (lines - 1);
+        self.lines += 1;
+        let line = self.slabs.words(Line(self.table.block().0.wrapping_add(at as u32)), LINE_WORDS);
+        let Some((mark, entries)) = line.split_last() else {
+            (self.goes_on, self.rest) = (false, &[]);
+            return;
+        };
         // Acquire: read before the entries. An entry that enters a later line afterwards was not there yet.
-        goes_on = line.get(MARK).is_some_and(|mark| mark.load(Ordering::Acquire) != 0);
-        here
-    });
-    let words = lines.flat_map(|line| line.get(..LINE_ENTRIES).unwrap_or_default());
-    // Acquire: the child that an entry names is whole.
-    let entries = words.map(|word| word.load(Ordering::Acquire));
-    entries.filter(move |&found| found >> 32 == hash & 0xffff_ffff && found as u32 != 0).map(|found| SegmentId(found as u32))
+        self.goes_on = mark.load(Ordering::Acquire) != 0 && self.lines < lines;
+        self.rest = entries;
+    }
+
+    /// Whether all there was has been seen: at some moment since the search began, what it did not give was not there. If not,
+    /// it begins again.
+    #[inline]
+    pub(crate) fn is_complete(&mut self) -> bool {
+        // Acquire fence: a word read before it that was written over later brings the descriptor's change with it.
+        fence(Ordering::Acquire);
+        // Acquire: if it is another table, its entries are there.
+        let now = Table(self.shard.descriptor.load(Ordering::Acquire));
+        let complete = now == self.table;
+        if !complete {
+            *self = Self::new(self.slabs, self.shard, now, u64::from(self.hash));
+        }
+        complete
+    }
 }
 
 /// Writes an entry into the first line with room.

@@ -100,11 +100,6 @@ impl Held {
     const MASKED: u32 = 1 << 7;
 
     #[inline]
-    pub(crate) const fn is_some(self) -> bool {
-        self.0 != 0
-    }
-
-    #[inline]
     const fn new(slot: Slot, byte: u8) -> Self {
         Self(slot.0 << 8 | byte as u32)
     }
@@ -263,12 +258,6 @@ impl<'a> Holders<'a> {
         Seat::byte(self.dense, Slot(worker)).load().cutoff()
     }
 
-    /// The words outside the record, likewise. Those of slots that the dense table has a byte for are out of date.
-    #[inline]
-    pub(crate) fn list(&self) -> &'a [AtomicU64] {
-        self.list
-    }
-
     /// All holders, until `visit` breaks.
     pub(crate) fn try_for_each<B>(&self, mut visit: impl FnMut(Held) -> ControlFlow<B>) -> ControlFlow<B> {
         for words in [self.inline, self.list] {
@@ -290,6 +279,24 @@ impl<'a> Holders<'a> {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// All holders that have words. In the reach of the dense table, only the table counts.
+    #[inline]
+    pub(crate) fn for_each_word(&self, mut visit: impl FnMut(Held)) {
+        let span = self.span() as u32;
+        let mut visit_half = |half: u32| {
+            if half >> 8 >= span {
+                visit(Held(half));
+            }
+        };
+        for words in [self.inline, self.list] {
+            for word in words {
+                let pair = word.load(Ordering::Relaxed);
+                visit_half(pair as u32);
+                visit_half((pair >> 32) as u32);
+            }
+        }
     }
 
     /// Fetches the slot's byte, if it has one.
@@ -522,9 +529,11 @@ impl<'a> Locked<'a> {
         let holders = self.holders();
         let span = self.wanted_span(slot);
         if meta.holder_lines < HOLDER_LINES_MAX && holders.is_in_record() {
-            let holder_lines = meta.holder_lines + 1;
-            let tabled = slot.is_main() && span <= holder_lines * LINE_BYTES && self.others() <= HEADER_HOLDERS;
+            // A table may take a line more than words would: it is found and read without a search.
+            let table_lines = span / LINE_BYTES;
+            let tabled = slot.is_main() && table_lines <= HOLDER_LINES_MAX && self.others() <= HEADER_HOLDERS;
             if tabled || !meta.tabled {
+                let holder_lines = if tabled { table_lines.max(meta.holder_lines) } else { meta.holder_lines + 1 };
                 return self.reshape(Meta { holder_lines, tabled, ..meta });
             }
         }

@@ -97,6 +97,6 @@ pub(crate) mod prefetch;
 pub(crate) mod record;
 pub(crate) mod secret;
 pub(crate) mod segments;
-mod slabs;
+pub(crate) mod slabs;
 #[cfg_attr(not(any(kv_loom, kv_shuttle)), expect(unsafe_code, reason = "a lock lends what it guards"))]
 mod spin;

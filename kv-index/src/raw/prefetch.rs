@@ -17,3 +17,11 @@ pub(crate) fn read(address: *const u8) {
 pub(crate) fn word(word: &crate::sync::atomic::AtomicU64) {
     read(std::ptr::from_ref(word).cast());
 }
+
+/// Fetches so many cache lines from `address` on.
+#[inline]
+pub(crate) fn lines(address: *const u8, lines: usize) {
+    for line in 0..lines {
+        read(address.wrapping_add(line * 64));
+    }
+}

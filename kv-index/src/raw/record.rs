@@ -134,6 +134,12 @@ impl Link {
         // The low bits of a content hash are as good as any; an adversary who knows them gains one look at the child.
         (content & 0xff_ffff) as u32
     }
+
+    /// Whether the child follows so many places, and may begin with `content`.
+    #[inline]
+    pub(crate) const fn leads(self, offset: usize, content: u64) -> bool {
+        self.offset == offset && self.tag == Self::tag_of(content) && self.child.0 != SegmentId::ROOT.0
+    }
 }
 
 impl<'a> Record<'a> {

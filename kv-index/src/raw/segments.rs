@@ -272,20 +272,25 @@ impl Segments {
         super::prefetch::read(self.descriptors.address(id.0 as usize));
     }
 
-    /// Fetches a segment's record, where its descriptor says it is: the header and the contents of so many places.
+    /// Fetches a segment's record, where its descriptor says it is: the header, so many lines of holders, and the contents of so
+    /// many places.
     #[inline]
-    pub(crate) fn prefetch_record(&self, id: SegmentId, places: usize) {
+    pub(crate) fn prefetch_record(&self, id: SegmentId, holder_lines: usize, places: usize) {
         // Nothing that a model checker sees.
         if cfg!(any(kv_loom, kv_shuttle)) {
             return;
         }
         if let Some(window) = self.window(id) {
+            // Two sizes without a loop: most segments are full, or short.
             let address = self.slabs.address(window.seen.block());
-            let fetch = |line: usize| super::prefetch::read(address.wrapping_add(line * LINE_WORDS * 8));
-            if places >= PLACES {
-                (0..1 + HOLDER_LINES_MAX + PLACES / LINE_WORDS).for_each(fetch);
-            } else {
-                (0..1 + HOLDER_LINES_MAX + places.div_ceil(LINE_WORDS)).for_each(fetch);
+            let contents = address.wrapping_add((1 + holder_lines) * LINE_WORDS * 8);
+            super::prefetch::lines(address, 1);
+            if holder_lines > 0 {
+                super::prefetch::lines(address.wrapping_add(LINE_WORDS * 8), HOLDER_LINES_MAX);
+            }
+            super::prefetch::lines(contents, PLACES / 2 / LINE_WORDS);
+            if places > PLACES / 2 {
+                super::prefetch::lines(contents.wrapping_add(PLACES / 2 * 8), PLACES / 2 / LINE_WORDS);
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::matches::Found;
 use crate::raw::compare;
-use crate::raw::holders::{Held, Holders, Slot};
+use crate::raw::holders::{Holders, Slot};
+use crate::raw::record::{Meta, Record};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Who covers everything so far: a bit for each worker, in a row for each view that was met. Kept for the next lookup.
@@ -16,13 +17,21 @@ pub(crate) struct Active {
     /// Whether no segment was read yet: everybody covers nothing.
     is_first: bool,
     is_empty: bool,
-    /// Who covers the beginning of the segment, and how many places of it; or a class.
-    partial: Vec<(u32, Slot)>,
-    /// Main views of one cutoff, a row for each of `cutoffs`.
+    /// Who covers the beginning of the segment, and how many places of it.
+    partial: Vec<(u32, Partial)>,
+    /// Main views of one cutoff, a row for each class.
     classes: Vec<u64>,
-    cutoffs: Vec<u32>,
     /// The last segment's words of holders, if they are all that is active: the slots, and where a cutoff is wanted.
-    same: Vec<(u64, u64)>,
+    remembered: Vec<(u64, u64)>,
+}
+
+/// Who covers the beginning of a segment.
+#[derive(Clone, Copy, Debug)]
+enum Partial {
+    /// A view.
+    View(Slot),
+    /// All of a class.
+    Class(usize),
 }
 
 /// The slots, the cutoffs and the lowest bits of both halves of a pair of holders' words.
@@ -30,34 +39,24 @@ const SLOTS: u64 = 0xffff_ff00_ffff_ff00;
 const CUTOFFS: u64 = 0x0000_007f_0000_007f;
 const EACH_HALF: u64 = 0x0000_0001_0000_0001;
 
-/// Stands for all of a class: no view has such a number.
-const CLASS: Slot = Slot(u32::MAX);
-
 /// Classes that are looked for before those that are left are taken one by one.
 const CLASSES_MAX: usize = 8;
 
 impl Active {
+    #[inline]
     pub(super) fn begin(&mut self, workers: usize) {
         self.stride = workers.div_ceil(64);
-        self.bits.clear();
-        self.next.clear();
+        // The first segment writes over what is in them.
         self.bits.resize(self.stride, 0);
         self.next.resize(self.stride, 0);
         self.is_first = true;
         self.is_empty = false;
-        self.same.clear();
+        self.remembered.clear();
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.is_empty
-    }
-
-    /// Takes a segment's holders into account: `matched` places of it are the request's, behind `depth` others. Whether
-    /// what was read fits together.
-    #[inline]
-    pub(super) fn count(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
-        self.all_go_on(holders, matched) || self.count_each(holders, depth, matched, out)
     }
 
     /// Those that are left cover everything.
@@ -68,181 +67,218 @@ impl Active {
         }
     }
 
-    /// Whether the active slots are the segment's holders, as they were the last segment's, and cover all that was matched.
-    /// A chain's holders come in one order along it, so that this is a comparison of words.
+    /// Whether the active slots are this segment's holders too, and cover as many of its places as `wanted`, or all. A chain's
+    /// holders come in one order along it, so that this is a comparison of words.
     #[inline]
-    fn all_go_on(&self, holders: &Holders<'_>, matched: usize) -> bool {
-        let words = holders.inline();
-        if self.same.is_empty() || words.len() != self.same.len() || !holders.is_inline() {
+    pub(super) fn all_go_on(&self, record: Record<'_>, meta: Meta, wanted: usize) -> bool {
+        let wanted = wanted.min(meta.len);
+        if record.extension() != 0 {
             return false;
         }
-        // 128 + cutoff - matched has its highest bit where the cutoff reaches.
-        let add = (0x80 - matched as u64) * EACH_HALF;
+        if meta.tabled {
+            return self.all_in(record.table(meta), wanted);
+        }
+        let words = record.holders(meta);
+        if words.len() != self.remembered.len() {
+            return false;
+        }
+        // 128 + cutoff - wanted has its highest bit where the cutoff reaches.
+        let add = (0x80 - wanted as u64) * EACH_HALF;
         let mut differ = 0;
-        for (word, &(slots, wanted)) in words.iter().zip(&self.same) {
+        for (word, &(slots, reaches)) in words.iter().zip(&self.remembered) {
             let pair = word.load(Ordering::Relaxed);
-            differ |= (pair & SLOTS ^ slots) | (!((pair & CUTOFFS) + add) & wanted);
+            differ |= (pair & SLOTS ^ slots) | (!((pair & CUTOFFS) + add) & reaches);
         }
         differ == 0
     }
 
-    /// Holder by holder.
-    fn count_each(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
-        self.next.fill(0);
+    /// Whether all that are active cover so many places, by a table of the workers.
+    #[inline]
+    fn all_in(&self, table: &[AtomicU64], wanted: usize) -> bool {
+        let rows = table.len() / 8;
+        let covered =
+            table.chunks_exact(8).zip(&self.bits).all(|(cutoffs, bits)| bits & !compare::at_least(cutoffs, wanted) == 0);
+        covered && self.bits.iter().skip(rows).all(|&bits| bits == 0)
+    }
+
+    /// Takes a segment's holders into account: `matched` places of it are the request's, behind `depth` others. Whether
+    /// what was read fits together.
+    #[inline]
+    pub(super) fn count(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
         self.partial.clear();
         let dense = holders.dense();
-        for (word, cutoffs) in self.next[..self.stride].iter_mut().zip(dense.chunks(8)) {
+        let rows = (dense.len() / 8).min(self.stride);
+        for (word, cutoffs) in self.next[..rows].iter_mut().zip(dense.chunks_exact(8)) {
             *word = compare::at_least(cutoffs, matched);
         }
+        self.next[rows..].fill(0);
         self.count_words(holders, matched);
-        let anybody_stops = if self.is_first { self.begin_with(dense) } else { self.keep_those_of_next() };
+        let (stops, is_all) = if self.is_first { self.begin_with(dense, rows) } else { self.keep_those_of_next() };
         self.is_first = false;
-        !anybody_stops || self.stop(holders, depth, matched, out)
+        self.remembered.clear();
+        if is_all && self.partial.is_empty() && holders.is_inline() {
+            self.remember(holders.inline());
+        }
+        !stops || self.stop(holders, depth, matched, out)
     }
 
-    /// Those that have words, which are remembered if they are all that is active from here on.
+    /// Counts those that have words.
     #[inline]
     fn count_words(&mut self, holders: &Holders<'_>, matched: usize) {
-        let span = holders.span() as u32;
-        let mut all_known = holders.is_inline();
-        self.same.clear();
-        for word in holders.inline().iter().chain(holders.list()) {
-            let pair = word.load(Ordering::Relaxed);
-            let mut wanted = 0;
-            for half in [0, 32] {
-                let held = Held::from((pair >> half) as u32);
-                // In the reach of the dense table, only the table counts.
-                if held.is_some() && held.slot().0 >= span {
-                    all_known &= self.count_one(held, matched);
-                    wanted |= 0x80 << half;
+        let main = &mut self.next[..self.stride];
+        let mut further = false;
+        holders.for_each_word(|held| {
+            let (slot, cutoff) = (held.slot(), held.cutoff());
+            if cutoff < matched {
+                if cutoff > 0 {
+                    self.partial.push((cutoff as u32, Partial::View(slot)));
                 }
+            } else if let Some(word) = main.get_mut(slot.0 as usize / 64) {
+                // A main view: there are at most as many workers as a slot has numbers below the first further view.
+                *word |= 1 << (slot.0 % 64);
+            } else {
+                further = true;
             }
-            self.same.push((pair & SLOTS, wanted));
-        }
-        if !all_known {
-            self.same.clear();
+        });
+        if further {
+            self.count_further(holders, matched);
         }
     }
 
-    /// Whether it covers all that was matched, as it covers everything before.
-    #[inline]
-    fn count_one(&mut self, held: Held, matched: usize) -> bool {
-        let Some((word, bit)) = self.seat(held.slot()) else { return false };
-        if held.cutoff() < matched {
-            self.partial.push((held.cutoff() as u32, held.slot()));
-            return false;
-        }
-        self.next[word] |= bit;
-        self.is_first || self.bits[word] & bit != 0
-    }
-
-    /// The word and the bit of a slot. Workers that came since the lookup began have none: at that moment they covered nothing.
-    #[inline]
-    fn seat(&mut self, slot: Slot) -> Option<(usize, u64)> {
-        // Below the stride it is a main view: the stride has at most as many words as there can be workers.
-        let word = slot.0 as usize / 64;
-        if word < self.stride { Some((word, 1 << (slot.0 % 64))) } else { self.further_seat(slot) }
-    }
-
-    /// The same of a further view, which gets a row.
+    /// Counts the further views that have words, and main views once more.
     #[cold]
-    fn further_seat(&mut self, slot: Slot) -> Option<(usize, u64)> {
+    fn count_further(&mut self, holders: &Holders<'_>, matched: usize) {
+        holders.for_each_word(|held| {
+            if held.cutoff() >= matched
+                && let Some((word, bit)) = self.seat(held.slot())
+            {
+                self.next[word] |= bit;
+            }
+        });
+    }
+
+    /// The word and the bit of a slot; a further view gets a row. Workers that came since the lookup began have none: at that
+    /// moment they covered nothing.
+    fn seat(&mut self, slot: Slot) -> Option<(usize, u64)> {
         let within = slot.worker() as usize / 64;
         if within >= self.stride {
             return None;
         }
         let row = usize::from(slot.view()) * self.stride;
-        if row >= self.bits.len() {
-            self.bits.resize(row + self.stride, 0);
+        if row >= self.next.len() {
             self.next.resize(row + self.stride, 0);
+            self.bits.resize(row + self.stride, 0);
         }
         Some((row + within, 1 << (slot.worker() % 64)))
     }
 
-    /// The first segment: whoever covers what was matched is active, and whoever covers less stops. Whether somebody does.
-    fn begin_with(&mut self, dense: &[AtomicU64]) -> bool {
+    /// Remembers the words of those that are active.
+    #[inline]
+    fn remember(&mut self, words: &[AtomicU64]) {
+        self.remembered.extend(words.iter().map(|word| {
+            let pair = word.load(Ordering::Relaxed);
+            // Where there is a cutoff, 127 and it have the highest bit.
+            (pair & SLOTS, ((pair & CUTOFFS) + 0x7f * EACH_HALF) & (0x80 * EACH_HALF))
+        }));
+    }
+
+    /// The first segment: whoever covers what was matched is active, and whoever covers less stops. Whether somebody does, and
+    /// whether everybody is active who covers this.
+    fn begin_with(&mut self, dense: &[AtomicU64], rows: usize) -> (bool, bool) {
         std::mem::swap(&mut self.bits, &mut self.next);
+        self.next.fill(0);
         let mut stop = 0;
-        for ((word, bits), cutoffs) in self.next.iter_mut().zip(&self.bits).zip(dense.chunks(8)) {
+        for ((word, bits), cutoffs) in self.next[..rows].iter_mut().zip(&self.bits).zip(dense.chunks_exact(8)) {
             *word = compare::at_least(cutoffs, 1) & !bits;
             stop |= *word;
         }
         self.is_empty = self.bits.iter().all(|&word| word == 0);
         for at in 0..self.partial.len() {
-            if let Some((word, bit)) = self.seat(self.partial[at].1) {
+            if let (_, Partial::View(slot)) = self.partial[at]
+                && let Some((word, bit)) = self.seat(slot)
+            {
                 self.next[word] |= bit & !self.bits[word];
             }
         }
-        stop != 0 || !self.partial.is_empty()
+        (stop != 0 || !self.partial.is_empty(), true)
     }
 
-    /// A later segment: whoever does not cover what was matched stops. Whether somebody does.
+    /// A further segment: whoever does not cover what was matched stops. Whether somebody does, and whether everybody is active
+    /// who covers this.
     #[inline]
-    fn keep_those_of_next(&mut self) -> bool {
-        let (mut stop, mut left) = (0, 0);
+    fn keep_those_of_next(&mut self) -> (bool, bool) {
+        let (mut stop, mut left, mut others) = (0, 0, 0);
         for (word, next) in self.bits.iter_mut().zip(&mut self.next) {
             let stops = *word & !*next;
+            others |= *next & !*word;
             *word &= *next;
             *next = stops;
             stop |= stops;
             left |= *word;
         }
         self.is_empty = left == 0;
-        stop != 0
+        (stop != 0, others == 0)
     }
 
     /// Hands over those that stop in this segment, which are in `next`, shallowest first. Whether what was read fits together.
     fn stop(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
         let mut partial = std::mem::take(&mut self.partial);
         // A slot may have come twice, beside a writer, or have stopped before.
-        partial.retain(|&(_, slot)| self.take_stopped(slot));
-        self.classes.clear();
-        self.cutoffs.clear();
-        if !self.part_dense(holders, matched, &mut partial) {
-            return false;
-        }
-        if depth > 0 {
+        partial.retain(|&(_, partial)| match partial {
+            Partial::View(slot) => self.take_stopped(slot),
+            Partial::Class(_) => false,
+        });
+        let fits = self.part_dense(holders, matched, &mut partial);
+        if fits && depth > 0 {
             append(depth, &self.next, self.stride, out);
         }
         partial.sort_unstable_by_key(|&(cutoff, _)| cutoff);
-        for &(cutoff, slot) in partial.iter().filter(|&&(cutoff, _)| depth + cutoff > 0) {
-            match slot {
-                CLASS => append(depth + cutoff, self.class(cutoff), self.stride, out),
-                slot => out.append_row(depth + cutoff, slot.worker(), slot.view()),
+        for &(cutoff, partial) in &partial {
+            match partial {
+                Partial::View(slot) => out.append_row(depth + cutoff, slot.worker(), slot.view()),
+                Partial::Class(nth) => {
+                    append(depth + cutoff, &self.classes[nth * self.stride..][..self.stride], self.stride, out)
+                }
             }
         }
         self.partial = partial;
-        true
+        fits
     }
 
     /// Takes those that cover some of the segment, by the dense table, out of those that stop. As classes of one cutoff as
     /// long as there are few, for many of a crowd stop where their common prompt ends. Whether what was read fits together.
-    fn part_dense(&mut self, holders: &Holders<'_>, matched: usize, partial: &mut Vec<(u32, Slot)>) -> bool {
-        let rows = holders.dense().len().div_ceil(8).min(self.stride);
+    fn part_dense(&mut self, holders: &Holders<'_>, matched: usize, partial: &mut Vec<(u32, Partial)>) -> bool {
+        self.classes.clear();
+        let dense = holders.dense();
+        let rows = (dense.len() / 8).min(self.stride);
+        let mut classes = [0; CLASSES_MAX];
+        let mut known = 0;
         for at in 0..rows {
-            let mut rest = self.next[at];
+            let cutoffs = &dense[at * 8..][..8];
+            let mut rest = self.next[at] & compare::at_least(cutoffs, 1);
             while rest != 0 {
                 let worker = at as u32 * 64 + rest.trailing_zeros();
                 let cutoff = holders.dense_cutoff(worker);
-                if cutoff >= matched {
-                    // It is more by now.
+                let is_known = classes[..known].contains(&cutoff);
+                if cutoff >= matched || is_known {
+                    // It is more by now, or was another a moment ago.
                     return false;
                 }
                 rest &= rest - 1;
                 if cutoff == 0 {
                     continue;
                 }
-                if self.classes.len() < CLASSES_MAX * self.stride {
-                    let seen = self.cutoffs.contains(&(cutoff as u32));
-                    self.part_class(holders.dense(), rows, cutoff);
-                    if seen || self.next[at] >> (worker % 64) & 1 == 1 {
-                        // It was another a moment ago, or is by now.
+                if known < CLASSES_MAX {
+                    let class = self.part_class(dense, rows, cutoff);
+                    if self.next[at] >> (worker % 64) & 1 == 1 {
                         return false;
                     }
-                    partial.push((cutoff as u32, CLASS));
+                    classes[known] = cutoff;
+                    known += 1;
+                    partial.push((cutoff as u32, class));
                     rest &= self.next[at];
                 } else {
-                    partial.push((cutoff as u32, Slot(worker)));
+                    partial.push((cutoff as u32, Partial::View(Slot(worker))));
                     self.next[at] &= !(1 << (worker % 64));
                 }
             }
@@ -251,20 +287,14 @@ impl Active {
     }
 
     /// Takes all of one cutoff out of those that stop.
-    fn part_class(&mut self, dense: &[AtomicU64], rows: usize, cutoff: usize) {
+    fn part_class(&mut self, dense: &[AtomicU64], rows: usize, cutoff: usize) -> Partial {
         let start = self.classes.len();
         self.classes.resize(start + self.stride, 0);
-        for ((class, next), cutoffs) in self.classes[start..].iter_mut().zip(&mut self.next[..rows]).zip(dense.chunks(8)) {
+        for ((class, next), cutoffs) in self.classes[start..].iter_mut().zip(&mut self.next[..rows]).zip(dense.chunks_exact(8)) {
             *class = *next & compare::at_least(cutoffs, cutoff) & !compare::at_least(cutoffs, cutoff + 1);
             *next &= !*class;
         }
-        self.cutoffs.push(cutoff as u32);
-    }
-
-    /// The class of a cutoff.
-    fn class(&self, cutoff: u32) -> &[u64] {
-        let nth = self.cutoffs.iter().position(|&class| class == cutoff).unwrap_or_default();
-        &self.classes[nth * self.stride..][..self.stride]
+        Partial::Class(start / self.stride)
     }
 
     /// Takes a slot that covers some of the segment out of those that stop. Whether it was there.

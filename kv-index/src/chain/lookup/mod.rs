@@ -37,7 +37,7 @@ impl Core {
         let epoch = self.epoch.load(Ordering::Acquire);
         active.begin(self.workers.load(Ordering::Relaxed));
         let mut walk = Walk::new(self, request);
-        while walk.goes_on() && walk.step(active, out)? && !active.is_empty() {}
+        walk.run(active, out)?;
         active.finish(walk.depth as u32, out);
         // A worker's number that was given to another worker meanwhile would mix the two. Acquire fence: if a load before it saw a
         // word of the other worker, then the load below sees that the number has changed hands.

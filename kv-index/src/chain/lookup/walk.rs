@@ -7,7 +7,7 @@ use crate::chain::core::Core;
 use crate::matches::Found;
 use crate::raw::compare::common_prefix;
 use crate::raw::holders::Holders;
-use crate::raw::record::Link;
+use crate::raw::record::{Link, PLACES};
 use crate::raw::segments::{SegmentId, Window};
 
 /// What was read does not fit together: a writer changed it meanwhile.
@@ -20,67 +20,78 @@ pub(super) struct Walk<'a> {
     request: &'a [ContentHash],
     /// Places of the request that were found.
     pub(super) depth: usize,
-    /// The last segment that was read, and how many of its places are the request's; the root before that.
-    segment: SegmentId,
-    offset: usize,
-    /// The segment's window, through which it must still look the same when its child has been read.
-    window: Option<Window<'a>>,
+    /// The last segment that was read; none is the root.
+    at: Option<Seen<'a>>,
+    ahead: Ahead,
+}
+
+/// A segment as it was read.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    /// Through this it must still look the same when its child has been read.
+    window: Window<'a>,
+    /// How many of its places are the request's, at least one.
+    matched: usize,
     link: Link,
     has_edge: bool,
-    ahead: Ahead,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(core: &'a Core, request: &'a [ContentHash]) -> Self {
-        let (segment, link) = (SegmentId::ROOT, Link::default());
-        Self { core, request, depth: 0, segment, offset: 0, window: None, link, has_edge: true, ahead: Ahead::new() }
+        Self { core, request, depth: 0, at: None, ahead: Ahead::new() }
     }
 
+    /// Goes as far as the request, or as somebody covers all of it.
     #[inline]
-    pub(super) fn goes_on(&self) -> bool {
-        self.has_edge && self.depth < self.request.len()
+    pub(super) fn run(&mut self, active: &mut Active, out: &mut Found) -> Result<(), Torn> {
+        Ahead::request(self.request, 0, 3 * PLACES);
+        while self.depth < self.request.len() && self.step(active, out)? && !active.is_empty() {
+            self.along_links(active)?;
+        }
+        Ok(())
     }
 
     /// Goes on to the child that begins as the request goes on. Whether there was one.
     #[inline]
-    pub(super) fn step(&mut self, active: &mut Active, out: &mut Found) -> Result<bool, Torn> {
+    fn step(&mut self, active: &mut Active, out: &mut Found) -> Result<bool, Torn> {
         let content = self.request[self.depth].0;
-        let linked =
-            self.link.offset == self.offset && self.link.tag == Link::tag_of(content) && self.link.child != SegmentId::ROOT;
-        if linked && self.read(self.link.child, active, out)? {
-            return Ok(true);
+        let (mut id, mut offset, mut linked) = (SegmentId::ROOT, 0, None);
+        if let Some(at) = self.at {
+            if !at.has_edge {
+                return Ok(false);
+            }
+            (id, offset, linked) = (at.window.id, at.matched, at.link.leads(at.matched, content).then_some(at.link.child));
         }
-        self.step_by_table(content, active, out)
-    }
-
-    fn step_by_table(&mut self, content: u64, active: &mut Active, out: &mut Found) -> Result<bool, Torn> {
-        let hash = self.core.edge(self.segment, self.offset, content);
         let core = self.core;
-        let found = core.edges.find(&core.segments.slabs, hash, |child| {
+        let mut candidates = core.edges.candidates(&core.segments.slabs, core.edge(id, offset, content));
+        loop {
+            let Some(child) = linked.take().or_else(|| candidates.next()) else {
+                if candidates.is_complete() {
+                    return Ok(false);
+                }
+                continue;
+            };
             // All at once what otherwise comes line by line.
             self.ahead.fetch(&core.segments, child, self.request.len() - self.depth);
-            match self.read(child, active, out) {
-                Ok(false) => None,
-                other => Some(other),
+            if self.read(child, active, out)? {
+                return Ok(true);
             }
-        });
-        found.unwrap_or(Ok(false))
+        }
     }
 
     /// Reads a segment and takes its holders into account, if it is the one that goes on as the request does.
     #[inline]
     fn read(&mut self, id: SegmentId, active: &mut Active, out: &mut Found) -> Result<bool, Torn> {
         let segments = &self.core.segments;
+        let (parent, offset) = self.at.map_or((SegmentId::ROOT, 0), |at| (at.window.id, at.matched));
         loop {
             let Some(window) = segments.window(id) else { return Ok(false) };
             let record = window.record();
             let meta = record.meta();
             let link = record.link();
             let rest = &self.request[self.depth..];
-            if link.child != SegmentId::ROOT && rest.len() > link.offset {
-                self.ahead.follow(segments, id, link, rest.len() - link.offset);
-            }
-            let is_child = record.parent().0 == self.segment && meta.parent_offset == self.offset;
+            self.ahead.follow(segments, id, meta, link, rest.len());
+            let is_child = record.parent() == (parent, self.depth as u32) && meta.parent_offset == offset;
             let matched = common_prefix(record.contents(meta, meta.len), rest);
             if !is_child || matched == 0 {
                 if window.holds() {
@@ -92,12 +103,48 @@ impl<'a> Walk<'a> {
             let fits = active.count(&Holders::of(segments, record, meta), self.depth as u32, matched, out);
             // What was counted cannot be taken back piece by piece: the walk begins again. If the parent is what it was, then
             // this is its child and no other's.
-            if !fits || !window.holds() || !self.window.is_none_or(|parent| parent.holds()) {
+            if !fits || !window.holds() || !self.at.is_none_or(|at| at.window.holds()) {
                 return Err(Torn);
             }
             self.depth += matched;
-            (self.segment, self.offset, self.window, self.link, self.has_edge) = (id, matched, Some(window), link, has_edge);
+            self.at = Some(Seen { window, matched, link, has_edge });
             return Ok(true);
         }
+    }
+
+    /// Goes on as long as links lead to the request's next segment and everybody goes on too, which is all there is of most
+    /// long chains. What is another way is left to [`step`](Self::step), and nothing is taken into account before.
+    #[inline]
+    fn along_links(&mut self, active: &Active) -> Result<(), Torn> {
+        let Some(mut at) = self.at else { return Ok(()) };
+        let segments = &self.core.segments;
+        let mut depth = self.depth;
+        while let Some(content) = self.request.get(depth)
+            && at.link.leads(at.matched, content.0)
+            && let Some(window) = segments.window(at.link.child)
+        {
+            Ahead::request(self.request, depth + 2 * PLACES, PLACES);
+            let rest = &self.request[depth..];
+            let record = window.record();
+            let meta = record.meta();
+            let link = record.link();
+            self.ahead.follow(segments, window.id, meta, link, rest.len());
+            let is_child = record.parent() == (at.window.id, depth as u32) && meta.parent_offset == at.matched;
+            if !is_child || !active.all_go_on(record, meta, rest.len()) {
+                break;
+            }
+            let matched = common_prefix(record.contents(meta, meta.len), rest);
+            if matched == 0 {
+                break;
+            }
+            let has_edge = record.edges() >> (matched - 1) & 1 == 1;
+            if !window.holds() || !at.window.holds() {
+                return Err(Torn);
+            }
+            depth += matched;
+            at = Seen { window, matched, link, has_edge };
+        }
+        (self.depth, self.at) = (depth, Some(at));
+        Ok(())
     }
 }
