@@ -2,11 +2,11 @@
 
 use super::naming::Naming;
 use super::state::Writer;
-use crate::raw::holders::Slot;
+use crate::raw::holders::{Slot, prefix};
 use crate::raw::place::Place;
 use crate::raw::record::PLACES;
 use crate::raw::segments::{Locked, SegmentId};
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{BlockName, ContentHash, Digest, Removed, View};
 
 impl Writer<'_> {
@@ -107,12 +107,13 @@ impl Writer<'_> {
         if mask & place.bit() == 0 || name_of(&segment, place.offset()) != Some(first) {
             return Some(0);
         }
-        let (gone, count, last) = run(&segment, place.offset(), mask, names, &self.state.naming);
-        subtract(&segment, gone, &mut self.state.digests[usize::from(slot.view())]);
-        *guess = beside(&segment, last);
+        let run = run(&segment, place.offset(), mask, names, &self.state.naming);
+        let gone = run.bits();
+        subtract(&segment, &run, &mut self.state.digests[usize::from(slot.view())]);
+        *guess = beside(&segment, run.last());
         self.put(&mut segment, entry, mask & !gone);
         self.core.release(segment, gone);
-        Some(count)
+        Some(run.len)
     }
 
     /// Forgets everything.
@@ -154,30 +155,48 @@ fn name_of(segment: &Locked<'_>, at: usize) -> Option<u64> {
     names.last().filter(|_| record.claimed() >> at & 1 == 1).map(|word| word.load(Ordering::Relaxed))
 }
 
-/// The places, from `at` on, whose names come one after the other in `names`, in either direction, and are in `mask`: as
-/// bits, how many, and the last.
-fn run(segment: &Locked<'_>, mut at: usize, mask: u64, names: &[BlockName], naming: &Naming) -> (u64, usize, usize) {
+/// Some places in a row, whose names came one after the other in either direction.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: usize,
+    len: usize,
+    descends: bool,
+}
+
+impl Run {
+    fn bits(self) -> u64 {
+        prefix(self.len) << self.start
+    }
+
+    /// The place of the last name.
+    fn last(self) -> usize {
+        if self.descends { self.start } else { self.start + self.len - 1 }
+    }
+}
+
+/// The places, from `at` on, whose names come one after the other in `names`, and which are in `mask`.
+fn run(segment: &Locked<'_>, at: usize, mask: u64, names: &[BlockName], naming: &Naming) -> Run {
     let record = segment.record();
     let meta = record.meta();
     let words = record.names(meta, meta.len);
-    let free = mask & record.claimed();
-    let mut gone = 1u64 << at;
-    let is = |at: usize, gone: u64, name: BlockName| {
-        at < words.len()
-            && (free & !gone) >> at & 1 == 1
-            && words[at].load(Ordering::Relaxed) == name.0
-            && naming.is_plain(Place::new(segment.id, at), name.0)
-    };
-    for (nth, &name) in names.iter().enumerate().skip(1) {
-        // Engines evict a chain from its tail; some drop a node from its head.
-        at = match at {
-            _ if is(at.wrapping_sub(1), gone, name) => at - 1,
-            _ if is(at + 1, gone, name) => at + 1,
-            _ => return (gone, nth, at),
-        };
-        gone |= 1 << at;
+    let free = mask & record.claimed() & prefix(words.len());
+    let same = |(word, name): &(&AtomicU64, &BlockName)| word.load(Ordering::Relaxed) == name.0;
+    let is_plain = |at: usize, nth: usize| naming.is_plain(Place::new(segment.id, at), names[nth].0);
+    // Engines evict a chain from its tail; some drop a node from its head.
+    let below = (free << (63 - at)).leading_ones() as usize;
+    let mut descending = words[at + 1 - below.max(1)..at].iter().rev().zip(&names[1..]).take_while(same).count();
+    if !naming.own.is_empty() {
+        descending = (1..=descending).take_while(|&nth| is_plain(at - nth, nth)).count();
     }
-    (gone, names.len(), at)
+    if descending > 0 {
+        return Run { start: at - descending, len: descending + 1, descends: true };
+    }
+    let above = (free >> at).trailing_ones() as usize;
+    let mut ascending = words[at..][..above.max(1)].iter().zip(names).skip(1).take_while(same).count();
+    if !naming.own.is_empty() {
+        ascending = (1..=ascending).take_while(|&nth| is_plain(at + nth, nth)).count();
+    }
+    Run { start: at, len: ascending + 1, descends: false }
 }
 
 /// Where the chain goes on beyond the last place of a run: above the segment, or below it.
@@ -192,13 +211,16 @@ fn beside(segment: &Locked<'_>, last: usize) -> Option<Place> {
     (last + 1 == link.offset && link.child != SegmentId::ROOT).then(|| Place::new(link.child, 0))
 }
 
-fn subtract(segment: &Locked<'_>, gone: u64, digest: &mut Digest) {
+fn subtract(segment: &Locked<'_>, run: &Run, digest: &mut Digest) {
     let record = segment.record();
     let meta = record.meta();
-    let (contents, names) = (record.contents(meta, meta.len), record.names(meta, meta.len));
-    let position = record.parent().1;
-    for at in super::release::bits(gone) {
-        let content = ContentHash(contents[at].load(Ordering::Relaxed));
-        digest.subtract(position + at as u32, content, BlockName(names[at].load(Ordering::Relaxed)));
+    let range = run.start..run.start + run.len;
+    let (contents, names) = (&record.contents(meta, meta.len)[range.clone()], &record.names(meta, meta.len)[range]);
+    let position = record.parent().1 + run.start as u32;
+    // In registers: the compiler cannot know that the words are not the digest's.
+    let mut sums = *digest;
+    for (position, (content, name)) in (position..).zip(contents.iter().zip(names)) {
+        sums.subtract(position, ContentHash(content.load(Ordering::Relaxed)), BlockName(name.load(Ordering::Relaxed)));
     }
+    *digest = sums;
 }

@@ -8,12 +8,16 @@
 //! # Invariants
 //! 1. A bucket's entries stand at its front.
 //! 2. Between an entry's bucket and the one where it stands, all are full.
+//! 3. A full bucket that an entry had to pass is marked. Most full buckets are not, and nothing behind them waits for their room.
+
+use super::compare::alike_of_eight;
 
 /// A bucket: `N` hashes and values that fill a cache line, together with their number.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket<V, const N: usize> {
-    len: u16,
+    /// Entries, and the mark.
+    state: u16,
     hashes: [u16; N],
     values: [V; N],
 }
@@ -24,6 +28,9 @@ pub(crate) struct Buckets<V, const N: usize> {
     buckets: Vec<Bucket<V, N>>,
     len: usize,
 }
+
+/// The mark of a bucket that was passed.
+const PASSED: u16 = 1 << 15;
 
 /// How full a table may be: entries for each eighth of its room.
 const FULL_EIGHTHS: usize = 7;
@@ -63,7 +70,7 @@ fn position<V: Copy, const N: usize>(
             }
             alike &= alike - 1;
         }
-        if usize::from(bucket.len) < N {
+        if bucket.len() < N {
             return Err(at);
         }
         at = next(at, buckets.len());
@@ -95,13 +102,24 @@ pub(crate) fn insert<V: Copy, const N: usize>(
 ) -> Inserted<V> {
     match position(buckets, hash, same) {
         Ok((bucket, at)) => Inserted::There(buckets[bucket].values[at]),
-        Err(bucket) => match buckets.get_mut(bucket) {
-            Some(bucket) => {
-                bucket.push(hash, value);
-                Inserted::New
+        Err(bucket) if bucket < buckets.len() => {
+            let home = home(hash, buckets.len());
+            if bucket != home {
+                mark_passed(buckets, home, bucket);
             }
-            None => Inserted::Full,
-        },
+            buckets[bucket].push(hash, value);
+            Inserted::New
+        }
+        Err(_) => Inserted::Full,
+    }
+}
+
+/// Marks the buckets from `from` to before `to`.
+#[cold]
+fn mark_passed<V: Copy, const N: usize>(buckets: &mut [Bucket<V, N>], mut from: usize, to: usize) {
+    while from != to {
+        buckets[from].state |= PASSED;
+        from = next(from, buckets.len());
     }
 }
 
@@ -130,16 +148,18 @@ fn refill<V: Copy, const N: usize>(buckets: &mut [Bucket<V, N>], mut bucket: usi
         }
         bucket = from;
     }
+    // Nobody who passed it is left.
+    buckets[bucket].state &= !PASSED;
 }
 
 /// An entry behind `bucket`, which is no longer full, whose home is not behind it.
 fn displaced<V: Copy, const N: usize>(buckets: &[Bucket<V, N>], bucket: usize) -> Option<(usize, usize)> {
     let count = buckets.len();
-    let behind = |from: usize, at: usize| (at + count - from) % count;
+    let behind = |from: usize, at: usize| if at < from { at + count - from } else { at - from };
     let mut from = next(bucket, count);
     while from != bucket {
         let later = &buckets[from];
-        let hashes = &later.hashes[..usize::from(later.len)];
+        let hashes = &later.hashes[..later.len()];
         if let Some(nth) = hashes.iter().position(|&hash| behind(home(hash, count), from) >= behind(bucket, from)) {
             return Some((from, nth));
         }
@@ -155,14 +175,15 @@ fn displaced<V: Copy, const N: usize>(buckets: &[Bucket<V, N>], bucket: usize) -
 /// go, so that this runs along both tables.
 pub(crate) fn copy<V: Copy, const N: usize>(from: &[Bucket<V, N>], to: &mut [Bucket<V, N>]) -> bool {
     from.iter().all(|bucket| {
-        let entries = bucket.hashes.iter().zip(&bucket.values).take(usize::from(bucket.len));
+        let entries = bucket.hashes.iter().zip(&bucket.values).take(bucket.len());
         entries.into_iter().all(|(&hash, &value)| {
             let mut at = home(hash, to.len());
             for _ in 0..to.len() {
-                if usize::from(to[at].len) < N {
+                if to[at].len() < N {
                     to[at].push(hash, value);
                     return true;
                 }
+                to[at].state |= PASSED;
                 at = next(at, to.len());
             }
             false
@@ -245,38 +266,45 @@ impl<V: Copy + Default, const N: usize> Buckets<V, N> {
 
 impl<V: Copy + Default, const N: usize> Bucket<V, N> {
     pub(crate) fn empty() -> Self {
-        Self { hashes: [0; N], len: 0, values: [V::default(); N] }
+        Self { state: 0, hashes: [0; N], values: [V::default(); N] }
     }
 }
 
 impl<V: Copy, const N: usize> Bucket<V, N> {
+    #[inline]
+    fn len(&self) -> usize {
+        usize::from(self.state & !PASSED)
+    }
+
     /// A bit for each entry that bears the hash. All are looked at, without a branch among them.
     #[inline]
     fn alike(&self, hash: u16) -> u32 {
-        let alike = self.hashes.iter().zip(0u32..).fold(0, |alike, (&other, at)| alike | u32::from(other == hash) << at);
-        alike & ((1 << self.len) - 1)
+        let (eights, rest) = self.hashes.as_chunks::<8>();
+        let ones = |hashes: &[u16]| hashes.iter().zip(0u32..).fold(0, |alike, (&other, at)| alike | u32::from(other == hash) << at);
+        let alike = eights.iter().zip(0u32..).fold(0, |alike, (eight, nth)| alike | alike_of_eight(eight, hash) << (nth * 8));
+        (alike | ones(rest) << (eights.len() * 8)) & ((1 << self.len()) - 1)
     }
 
     #[inline]
     fn push(&mut self, hash: u16, value: V) {
-        let at = usize::from(self.len);
+        let at = self.len();
         self.hashes[at] = hash;
         self.values[at] = value;
-        self.len += 1;
+        self.state += 1;
     }
 
-    /// Takes an entry out, and lets the last one stand there. Whether the bucket was full.
+    /// Takes an entry out, and lets the last one stand there. Whether somebody who had to pass the bucket may want the room.
     #[inline]
     fn take_out(&mut self, at: usize) -> bool {
-        let last = usize::from(self.len) - 1;
+        let last = self.len() - 1;
         self.hashes[at] = self.hashes[last];
         self.values[at] = self.values[last];
-        self.len -= 1;
-        last == N - 1
+        self.state -= 1;
+        last == N - 1 && self.state & PASSED != 0
     }
 
     fn iter(&self) -> impl Iterator<Item = (u16, V)> + '_ {
-        self.hashes.iter().copied().zip(self.values.iter().copied()).take(usize::from(self.len))
+        self.hashes.iter().copied().zip(self.values.iter().copied()).take(self.len())
     }
 }
 
@@ -286,7 +314,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Buckets, home, next};
+    use super::{Buckets, PASSED, home, next};
 
     type Table = Buckets<u32, 4>;
 
@@ -296,7 +324,8 @@ mod tests {
             for (hash, _) in bucket.iter() {
                 let mut between = home(hash, count);
                 while between != at {
-                    assert_eq!(table.buckets[between].len, 4, "invariant 2");
+                    assert_eq!(table.buckets[between].len(), 4, "invariant 2");
+                    assert_ne!(table.buckets[between].state & PASSED, 0, "invariant 3");
                     between = next(between, count);
                 }
             }

@@ -20,6 +20,18 @@ pub(crate) fn at_least(cutoffs: &[AtomicU64], least: usize) -> u64 {
     wide::at_least(cutoffs, least)
 }
 
+/// A bit for each of eight hashes that is `hash`.
+#[inline]
+pub(crate) fn alike_of_eight(hashes: &[u16; 8], hash: u16) -> u32 {
+    wide::alike_of_eight(hashes, hash)
+}
+
+/// The portable form.
+#[cfg(any(test, not(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle))))))]
+fn alike_one_by_one(hashes: &[u16; 8], hash: u16) -> u32 {
+    hashes.iter().zip(0u32..).fold(0, |alike, (&other, at)| alike | u32::from(other == hash) << at)
+}
+
 /// Words that the narrower forms compare without a branch among them.
 const STEP: usize = 8;
 
@@ -43,6 +55,9 @@ fn at_least_by_words(cutoffs: &[AtomicU64], least: usize) -> u64 {
 #[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle))))]
 mod wide {
     use std::arch::asm;
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16, _mm_setzero_si128,
+    };
 
     use super::{AtomicU64, ContentHash, STEP};
 
@@ -154,6 +169,16 @@ mod wide {
             );
         }
         low | high << 32
+    }
+
+    /// A bit for each of eight hashes that is `hash`.
+    #[inline]
+    pub(super) fn alike_of_eight(hashes: &[u16; 8], hash: u16) -> u32 {
+        // SAFETY: reads the sixteen bytes of the array; SSE2 is part of x86-64.
+        unsafe {
+            let alike = _mm_cmpeq_epi16(_mm_loadu_si128(hashes.as_ptr().cast()), _mm_set1_epi16(hash.cast_signed()));
+            _mm_movemask_epi8(_mm_packs_epi16(alike, _mm_setzero_si128())).cast_unsigned()
+        }
     }
 
     // Both read as many words of `contents` as `wanted` has, and write nothing. Others may store to `contents` meanwhile, which
@@ -296,7 +321,7 @@ mod wide {
 mod wide {
     use super::{AtomicU64, ContentHash, Ordering, STEP};
 
-    pub(super) use super::at_least_by_words as at_least;
+    pub(super) use super::{alike_one_by_one as alike_of_eight, at_least_by_words as at_least};
 
     /// Some of the words that are the same, in whole steps.
     #[inline]
@@ -326,6 +351,15 @@ mod tests {
                 assert_eq!(at_least(&cutoffs, least), expected, "{words} words, at least {least}");
                 assert_eq!(at_least_by_words(&cutoffs, least), expected);
             }
+        }
+    }
+
+    #[test]
+    fn hashes_that_are_alike_are_found_wherever_they_stand() {
+        for bits in 0..=255u32 {
+            let hashes: [u16; 8] = std::array::from_fn(|at| if bits >> at & 1 == 1 { 0xfffe } else { 0x7ffe + at as u16 });
+            assert_eq!(alike_of_eight(&hashes, 0xfffe), bits);
+            assert_eq!(alike_one_by_one(&hashes, 0xfffe), bits);
         }
     }
 

@@ -35,6 +35,10 @@ const SHARDS: usize = 1;
 /// One shard in so many asks whether the table could be smaller.
 const ASKING: usize = 64;
 
+/// A table of which less than one part in so many is used moves to less room. Half would let every name move twice in the
+/// course of a drain.
+const SPARSE: usize = 3;
+
 /// By hash, the places; ten to a line.
 const LINE_NAMES: usize = 10;
 type Line = Bucket<Place, LINE_NAMES>;
@@ -150,9 +154,9 @@ impl Names {
             let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place);
             debug_assert!(removed.is_some(), "a claim has its entry");
             *len -= 1;
-            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / 2)
+            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / SPARSE)
         });
-        // Looking at all shards takes a while: a few of them ask, each when it passes the half and when it is empty.
+        // Looking at all shards takes a while: a few of them ask, each when it gets sparse and when it is empty.
         let sparse = sparse && shard(hash).is_multiple_of(ASKING);
         if sparse {
             self.give_room_back();
@@ -205,7 +209,7 @@ impl Names {
         }
     }
 
-    /// Begins to move to less room, if all shards together take less than half of it.
+    /// Begins to move to less room, if all shards together take little of it.
     #[cold]
     fn give_room_back(&self) {
         let Some(mut the_move) = self.the_move.try_lock() else { return };
@@ -216,7 +220,7 @@ impl Names {
         let lines = self.arrays[array].lines.load(Ordering::Relaxed);
         let all: u64 = self.heads.iter().map(|head| u64::from(*head.len.lock())).sum();
         let most = self.heads.iter().map(|head| *head.len.lock()).max().unwrap_or(0);
-        if all as usize * 2 >= SHARDS * lines * LINE_NAMES {
+        if all as usize * SPARSE >= SHARDS * lines * LINE_NAMES {
             return;
         }
         // Two thirds full, if the fullest shard has room then.
