@@ -232,7 +232,7 @@ impl<V: Copy + Default, const N: usize> Buckets<V, N> {
     pub(crate) fn insert(&mut self, hash: u16, value: V, same: impl FnMut(V) -> bool) -> Option<V> {
         let crowded = is_crowded::<N>(self.len + 1, self.buckets.len());
         if crowded {
-            self.resize(self.buckets.len() + (self.buckets.len() / 2).max(1));
+            self.resize((self.buckets.len() * 2).max(1));
         }
         match insert(&mut self.buckets, hash, value, same) {
             Inserted::There(there) => return Some(there),

@@ -202,7 +202,7 @@ impl Names {
                 // Somebody else made room.
                 return;
             }
-            self.begin(&mut the_move, array, lines + (lines / 2).max(1));
+            self.begin(&mut the_move, array, (lines * 2).max(1));
         }
         if !self.transfer(crowded, the_move.to) {
             Self::turn_back(&mut the_move);
