@@ -47,10 +47,12 @@ impl Writer<'_> {
         let claimed = if here.is_some() { Self::is_claimed(segment, at, name) } else { self.bring(segment, at, name) };
         let is_default = self.state.naming.is_default(place, name, claimed, covering, here.is_some());
         if here.is_none() {
+            let own = &mut self.state.naming.own;
+            let key = own.key(name);
             if self.state.naming.private || !is_default {
-                self.state.naming.own.set(name, place);
+                own.set(key, place);
             } else {
-                self.state.naming.own.remove(name);
+                own.remove_if(key, |_| true);
             }
         }
         self.state.naming.add(place, name, is_default, view, covering);
@@ -99,8 +101,9 @@ impl Writer<'_> {
     /// Removes one name from a view.
     pub(crate) fn remove_one(&mut self, view: u32, BlockName(name): BlockName) -> Removed {
         let Some((place, _)) = self.resolve(name).filter(|&(_, views)| views & view != 0) else { return Removed::Unknown };
-        if self.let_go(place, name, view) && self.state.naming.own.find(name) == Some(place) {
-            self.state.naming.own.remove(name);
+        if self.let_go(place, name, view) {
+            let own = &mut self.state.naming.own;
+            own.remove_if(own.key(name), |led| led == place);
         }
         Removed::Removed
     }

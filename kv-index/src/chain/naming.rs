@@ -15,39 +15,42 @@ use crate::raw::secret::Secret;
 #[derive(Debug)]
 pub(crate) struct Naming {
     pub(crate) private: bool,
+    /// Blocks that the worker stored under the very name that was claimed for their place.
+    pub(crate) agreed: u64,
     pub(crate) own: OwnNames,
     /// Places with names beside the default, or with a name instead of it.
-    special: HashMap<Place, Special>,
+    pub(super) special: HashMap<Place, Special>,
 }
 
 /// What is held at a place, view by view (bit `v` is view `v`).
 #[derive(Debug, Default)]
-struct Special {
+pub(super) struct Special {
     default_views: u32,
     /// Other names, all of them in `own`.
     others: Vec<(u64, u32)>,
 }
 
-/// An agreeing worker keeps so many names of its own, and one for each sixteenth block that it holds, before it goes
-/// private: an entry of `own` and a special place take more than the shared entry that they stand for.
+/// An agreeing worker keeps so many names of its own, and one for each sixteenth block on which it agreed with somebody and
+/// may still hold, before it goes private: an entry of `own` and a special place take more than the shared entry that they stand
+/// for. Blocks that nobody else brought say nothing about who agrees.
 const OWN_MIN: usize = if cfg!(any(kv_loom, kv_shuttle)) { 0 } else { 32 };
 const OWN_SHARE: u64 = 16;
 
 impl Naming {
     pub(crate) fn new(secret: Secret) -> Self {
-        Self { private: false, own: OwnNames::new(secret), special: HashMap::new() }
+        Self { private: false, agreed: 0, own: OwnNames::new(secret), special: HashMap::new() }
     }
 
     /// Whether an agreeing worker may take `name` at `place` for what the shared table says of it: the worker has no say of its
     /// own about either.
     #[inline]
     pub(crate) fn is_plain(&self, place: Place, name: u64) -> bool {
-        self.own.is_empty() || (self.own.find(name).is_none() && !self.special.contains_key(&place))
+        self.own.is_empty() || (self.own.find(self.own.key(name)).is_none() && !self.special.contains_key(&place))
     }
 
     /// Whether so many own names are too many for a worker that holds `held` blocks.
     pub(crate) fn wants_privacy(&self, held: u64) -> bool {
-        !self.private && self.own.len() > OWN_MIN && self.own.len() as u64 > held / OWN_SHARE
+        !self.private && self.own.len() > OWN_MIN && self.own.len() as u64 > self.agreed.min(held) / OWN_SHARE
     }
 
     /// Bytes in use, with room for one other name in each special place.
@@ -67,11 +70,6 @@ impl Naming {
             None => covering,
             Some(special) => special.of(name).unwrap_or(special.default_views),
         }
-    }
-
-    /// Whether another name than the default may be held at `place`.
-    pub(crate) fn is_special(&self, place: Place) -> bool {
-        self.special.contains_key(&place)
     }
 
     /// All names beside the default that are held at `place`, and the views that hold the default.

@@ -10,7 +10,7 @@ use crate::raw::secret::Secret;
 pub(crate) struct OwnNames {
     secret: Secret,
     /// A power of two of them.
-    tables: Vec<Buckets<Owned, 5>>,
+    tables: Vec<Buckets<5, 5>>,
     len: usize,
     bytes: usize,
 }
@@ -20,39 +20,39 @@ pub(crate) struct OwnNames {
 const SPREAD: usize = 8;
 const TABLE_MAX: usize = 65_536;
 
-/// A scrambled name without its highest 16 bits, which are its hash, and a place: in halves, so that five fill a line.
+/// A scrambled name: its highest 16 bits are the hash, and the lowest choose the table.
 #[derive(Clone, Copy, Debug, Default)]
-struct Owned {
-    rest: [u16; 3],
-    place: [u16; 2],
+pub(crate) struct Key(u64);
+
+/// The rest of a key, and a place.
+type Owned = [u16; 5];
+
+impl Key {
+    #[inline]
+    fn hash(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    #[inline]
+    fn leading_to(self, place: Place) -> Owned {
+        let [low, high] = place.halves();
+        [self.0 as u16, (self.0 >> 16) as u16, (self.0 >> 32) as u16, low, high]
+    }
+
+    /// Whether an entry that bears the key's hash is the key's.
+    #[inline]
+    fn is_of(self, [low, middle, high, ..]: Owned) -> bool {
+        (self.0 ^ (u64::from(low) | u64::from(middle) << 16 | u64::from(high) << 32)) << 16 == 0
+    }
+
+    fn of(hash: u16, [low, middle, high, ..]: Owned) -> Self {
+        Self(u64::from(low) | u64::from(middle) << 16 | u64::from(high) << 32 | u64::from(hash) << 48)
+    }
 }
 
-impl Owned {
-    #[inline]
-    fn new(scrambled: u64, place: Place) -> Self {
-        Self { rest: Self::rest(scrambled), place: [place.0 as u16, (place.0 >> 16) as u16] }
-    }
-
-    #[inline]
-    fn rest(scrambled: u64) -> [u16; 3] {
-        [scrambled as u16, (scrambled >> 16) as u16, (scrambled >> 32) as u16]
-    }
-
-    #[inline]
-    fn place(self) -> Place {
-        Place(u32::from(self.place[0]) | u32::from(self.place[1]) << 16)
-    }
-
-    fn scrambled(self, hash: u16) -> u64 {
-        let [low, middle, high] = self.rest.map(u64::from);
-        low | middle << 16 | high << 32 | u64::from(hash) << 48
-    }
-}
-
-/// The hash of a scrambled name.
 #[inline]
-fn hash(scrambled: u64) -> u16 {
-    (scrambled >> 48) as u16
+fn place([.., low, high]: Owned) -> Place {
+    Place::of_halves([low, high])
 }
 
 impl OwnNames {
@@ -78,44 +78,44 @@ impl OwnNames {
         let all: Vec<(u16, Owned)> = self.tables.iter().flat_map(Buckets::iter).collect();
         self.tables = (0..self.tables.len() * SPREAD).map(|_| Buckets::new()).collect();
         for (hash, owned) in all {
-            let table = self.table(owned.scrambled(hash));
+            let table = self.table(Key::of(hash, owned));
             self.tables[table].insert(hash, owned, |_| false);
         }
         self.bytes = self.tables.iter().map(Buckets::bytes).sum();
     }
 
-    /// The table of a scrambled name.
+    /// What the other calls take for a name.
     #[inline]
-    fn table(&self, scrambled: u64) -> usize {
-        scrambled as usize & (self.tables.len() - 1)
-    }
-
-    /// Fetches the line where `name` would be.
-    #[inline]
-    pub(crate) fn prefetch(&self, name: u64) {
-        let scrambled = self.secret.scramble(name);
-        prefetch::read(self.tables[self.table(scrambled)].address(hash(scrambled)));
+    pub(crate) fn key(&self, name: u64) -> Key {
+        Key(self.secret.scramble(name))
     }
 
     #[inline]
-    pub(crate) fn find(&self, name: u64) -> Option<Place> {
-        let scrambled = self.secret.scramble(name);
-        let rest = Owned::rest(scrambled);
-        self.tables[self.table(scrambled)].find(hash(scrambled), |owned| owned.rest == rest).map(Owned::place)
+    fn table(&self, key: Key) -> usize {
+        key.0 as usize & (self.tables.len() - 1)
     }
 
-    /// Lets `name` lead to `place`, unless it leads somewhere already: then there.
+    /// Fetches the line where the name would be.
     #[inline]
-    pub(crate) fn insert(&mut self, name: u64, place: Place) -> Result<(), Place> {
-        let scrambled = self.secret.scramble(name);
-        let table = self.table(scrambled);
-        let new = Owned::new(scrambled, place);
+    pub(crate) fn prefetch(&self, key: Key) {
+        prefetch::read(self.tables[self.table(key)].address(key.hash()));
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, key: Key) -> Option<Place> {
+        self.tables[self.table(key)].find(key.hash(), |owned| key.is_of(owned)).map(place)
+    }
+
+    /// Lets the name lead to `to`, unless it leads somewhere already: then there.
+    #[inline]
+    pub(crate) fn insert(&mut self, key: Key, to: Place) -> Result<(), Place> {
+        let table = self.table(key);
         let table = &mut self.tables[table];
         let before = table.bytes();
-        let there = table.insert(hash(scrambled), new, |owned| owned.rest == new.rest);
+        let there = table.insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
         self.bytes = self.bytes + table.bytes() - before;
         if let Some(owned) = there {
-            return Err(owned.place());
+            return Err(place(owned));
         }
         self.len += 1;
         if self.len > self.tables.len() * TABLE_MAX {
@@ -124,33 +124,28 @@ impl OwnNames {
         Ok(())
     }
 
-    /// Lets `name` lead to `place`, wherever it led before.
-    pub(crate) fn set(&mut self, name: u64, place: Place) {
-        if self.insert(name, place).is_err() {
-            let scrambled = self.secret.scramble(name);
-            let table = self.table(scrambled);
-            let new = Owned::new(scrambled, place);
-            if let Some(owned) = self.tables[table].find_mut(hash(scrambled), |owned| owned.rest == new.rest) {
-                *owned = new;
-            }
+    /// Lets the name lead to `to`, wherever it led before.
+    pub(crate) fn set(&mut self, key: Key, to: Place) {
+        if self.insert(key, to).is_err() {
+            self.remove_if(key, |_| true);
+            let _ = self.insert(key, to);
         }
     }
 
+    /// Lets the name lead nowhere, if where it leads is wanted: from there.
     #[inline]
-    pub(crate) fn remove(&mut self, name: u64) -> Option<Place> {
-        let scrambled = self.secret.scramble(name);
-        let table = self.table(scrambled);
-        let rest = Owned::rest(scrambled);
+    pub(crate) fn remove_if(&mut self, key: Key, wanted: impl Fn(Place) -> bool) -> Option<Place> {
+        let table = self.table(key);
         let table = &mut self.tables[table];
         let before = table.bytes();
-        let removed = table.remove(hash(scrambled), |owned| owned.rest == rest)?;
+        let removed = table.remove(key.hash(), |owned| key.is_of(owned) && wanted(place(owned)))?;
         self.len -= 1;
         self.bytes = self.bytes + table.bytes() - before;
-        Some(removed.place())
+        Some(place(removed))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Place)> + '_ {
         let all = self.tables.iter().flat_map(Buckets::iter);
-        all.map(|(hash, owned)| (self.secret.unscramble(owned.scrambled(hash)), owned.place()))
+        all.map(|(hash, owned)| (self.secret.unscramble(Key::of(hash, owned).0), place(owned)))
     }
 }

@@ -36,7 +36,8 @@ impl Writer<'_> {
             let place = Place::new(segment.id, at);
             let covering = self.covering_locked(segment, place);
             if covering != 0 && self.state.naming.at(place, covering).0 != 0 {
-                self.state.naming.own.set(names[at].load(Ordering::Relaxed), place);
+                let own = &mut self.state.naming.own;
+                own.set(own.key(names[at].load(Ordering::Relaxed)), place);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Removing: names that stand side by side go together.
 
 use super::naming::Naming;
+use super::own::Key;
 use super::state::Writer;
 use crate::raw::holders::{Slot, prefix};
 use crate::raw::place::Place;
@@ -61,26 +62,28 @@ impl Writer<'_> {
     /// How many; none at all if that takes a closer look.
     fn remove_own(&mut self, slot: Slot, names: &[BlockName]) -> Option<usize> {
         let (core, state) = (self.core, &mut *self.state);
-        let Some(first) = state.naming.own.find(names[0].0) else { return Some(0) };
-        names.iter().take(PLACES).for_each(|name| state.naming.own.prefetch(name.0));
+        let mut keys = [Key::default(); PLACES];
+        for (key, name) in keys.iter_mut().zip(names) {
+            *key = state.naming.own.key(name.0);
+            state.naming.own.prefetch(*key);
+        }
+        let Some(first) = state.naming.own.find(keys[0]) else { return Some(0) };
         let mut segment = core.segments.lock(first.segment()).expect("a worker's places stay");
         let entry = segment.entry(slot);
         let record = segment.record();
         let contents = record.contents(record.meta(), record.meta().len);
         let position = record.parent().1;
-        let mut gone = 0;
-        let mut count = 0;
-        for &name in names {
-            let Some(place) = state.naming.own.find(name.0).filter(|place| place.segment() == first.segment()) else { break };
-            if state.naming.is_special(place) {
-                break;
-            }
-            state.naming.own.remove(name.0);
+        let (mut gone, mut count, mut digest) = (0, 0, state.digests[0]);
+        let Naming { own, special, .. } = &mut state.naming;
+        let is_plain = |place: Place| place.segment() == first.segment() && !special.contains_key(&place);
+        for (&key, &name) in keys.iter().zip(names) {
+            let Some(place) = own.remove_if(key, is_plain) else { break };
             let content = ContentHash(contents[place.offset()].load(Ordering::Relaxed));
-            state.digests[0].subtract(position + place.offset() as u32, content, name);
+            digest.subtract(position + place.offset() as u32, content, name);
             gone |= place.bit();
             count += 1;
         }
+        state.digests[0] = digest;
         if count == 0 {
             return None;
         }

@@ -96,7 +96,7 @@ impl Writer<'_> {
     /// Where the worker holds `name`, and in which views. Some view holds it.
     pub(crate) fn resolve(&self, name: u64) -> Option<(Place, u32)> {
         let naming = &self.state.naming;
-        let own = if naming.own.is_empty() { None } else { naming.own.find(name) };
+        let own = if naming.own.is_empty() { None } else { naming.own.find(naming.own.key(name)) };
         let place = match own {
             Some(place) => place,
             None if naming.private => return None,

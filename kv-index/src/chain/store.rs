@@ -1,6 +1,7 @@
 //! Storing: along the segments that are there, then into new ones.
 
 use super::core::{Core, has_edge};
+use super::own::Key;
 use super::state::Writer;
 use crate::raw::holders::{Entry, Slot, prefix};
 use crate::raw::place::Place;
@@ -278,6 +279,7 @@ impl<'a> Store<'_, 'a> {
         }
         if count > 0 {
             self.take_agreed(segment, offset, count, mask);
+            self.writer.state.naming.agreed += count as u64;
         }
         count
     }
@@ -348,9 +350,15 @@ impl<'a> Store<'_, 'a> {
         let free = (*mask >> offset).trailing_zeros() as usize;
         let blocks = &self.blocks[self.out.len()..];
         let own = &mut self.writer.state.naming.own;
-        names(blocks).take(count.min(free)).for_each(|name| own.prefetch(name.0));
-        let enters = |(nth, name): &(usize, BlockName)| own.insert(name.0, Place::new(segment.id, offset + nth)).is_ok();
-        let held = names(blocks).take(count.min(free)).enumerate().take_while(enters).count();
+        let mut keys = [Key::default(); PLACES];
+        let mut fresh = 0;
+        for (key, name) in keys.iter_mut().zip(names(blocks).take(count.min(free))) {
+            *key = own.key(name.0);
+            own.prefetch(*key);
+            fresh += 1;
+        }
+        let enters = |&(place, &key): &(usize, &Key)| own.insert(key, Place::new(segment.id, place)).is_ok();
+        let held = (offset..).zip(&keys[..fresh]).take_while(enters).count();
         self.take(segment, offset, held, mask);
         held
     }
@@ -376,10 +384,11 @@ impl<'a> Store<'_, 'a> {
     fn hold_easily(&mut self, segment: &mut Locked<'_>, at: usize, name: u64, mask: u64) -> Option<Stored> {
         let bit = 1 << at;
         let place = Place::new(segment.id, at);
-        let naming = &mut self.writer.state.naming;
+        let naming = &self.writer.state.naming;
         if naming.private {
             let free = mask & bit == 0 && (self.writer.state.views() == 1 || self.writer.covering_locked(segment, place) == 0);
-            return (free && self.writer.state.naming.own.insert(name, place).is_ok()).then_some(Stored::New);
+            let own = &mut self.writer.state.naming.own;
+            return (free && own.insert(own.key(name), place).is_ok()).then_some(Stored::New);
         }
         if !naming.is_plain(place, name) {
             return None;

@@ -41,7 +41,7 @@ const SPARSE: usize = 3;
 
 /// By hash, the places; ten to a line.
 const LINE_NAMES: usize = 10;
-type Line = Bucket<Place, LINE_NAMES>;
+type Line = Bucket<LINE_NAMES, 2>;
 
 /// Lines that an array may have: 16 GiB, for two thousand million names.
 const LINES_MAX: usize = 1 << 28;
@@ -114,13 +114,14 @@ impl Names {
     /// Where `name`, of `hash`, is claimed.
     #[inline]
     pub(crate) fn find(&self, segments: &Segments, hash: u64, name: u64) -> Option<Place> {
-        self.with(hash, |lines, _| buckets::find(lines, hash as u16, |place| segments.name_at(place) == Some(name)))
+        let is = |place| segments.name_at(Place::of_halves(place)) == Some(name);
+        self.with(hash, |lines, _| buckets::find(lines, hash as u16, is)).map(Place::of_halves)
     }
 
     /// A place where a name of `hash` is claimed, perhaps another name: to fetch what will be looked at.
     #[inline]
     pub(crate) fn likely(&self, hash: u64) -> Option<Place> {
-        self.with(hash, |lines, _| buckets::find(lines, hash as u16, |_| true))
+        self.with(hash, |lines, _| buckets::find(lines, hash as u16, |_| true)).map(Place::of_halves)
     }
 
     /// Claims `name`, of `hash`, for `place`, whose segment the caller has locked and which bears the name already, unless
@@ -132,7 +133,8 @@ impl Names {
                 if is_crowded::<LINE_NAMES>(*len as usize + 1, lines.len()) {
                     return Inserted::Full;
                 }
-                let inserted = buckets::insert(lines, hash as u16, place, |other| segments.name_at(other) == Some(name));
+                let is = |other| segments.name_at(Place::of_halves(other)) == Some(name);
+                let inserted = buckets::insert(lines, hash as u16, place.halves(), is);
                 *len += u32::from(matches!(inserted, Inserted::New));
                 inserted
             });
@@ -141,7 +143,7 @@ impl Names {
                     self.go_on_moving();
                     return Ok(());
                 }
-                Inserted::There(place) => return Err(place),
+                Inserted::There(place) => return Err(Place::of_halves(place)),
                 Inserted::Full => self.make_room(shard(hash)),
             }
         }
@@ -151,7 +153,7 @@ impl Names {
     #[inline]
     pub(crate) fn release(&self, hash: u64, place: Place) {
         let sparse = self.with(hash, |lines, len| {
-            let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place);
+            let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place.halves());
             debug_assert!(removed.is_some(), "a claim has its entry");
             *len -= 1;
             lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / SPARSE)

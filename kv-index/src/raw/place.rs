@@ -27,4 +27,16 @@ impl Place {
     pub(crate) const fn bit(self) -> u64 {
         1 << self.offset()
     }
+
+    /// In halves, for tables of half-words.
+    #[inline]
+    pub(crate) const fn halves(self) -> [u16; 2] {
+        [self.0 as u16, (self.0 >> 16) as u16]
+    }
+
+    /// Undoes [`halves`](Self::halves).
+    #[inline]
+    pub(crate) const fn of_halves([low, high]: [u16; 2]) -> Self {
+        Self(low as u32 | (high as u32) << 16)
+    }
 }
