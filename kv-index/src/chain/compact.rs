@@ -18,7 +18,7 @@ pub(crate) struct Compaction {
 
 /// A call looks at one segment for so many blocks of its own work, and at a few at least: a few nanoseconds each, and some
 /// 100 for one that moves.
-const BLOCKS_PER_LOOK: usize = 2;
+const BLOCKS_PER_LOOK: usize = 6;
 const LOOKS_MIN: usize = 4;
 
 impl Compaction {

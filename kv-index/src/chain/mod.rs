@@ -2,6 +2,7 @@
 
 mod compact;
 mod core;
+mod doubts;
 mod hold;
 mod lookup;
 #[cfg(all(test, kv_loom))]

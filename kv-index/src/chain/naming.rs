@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::doubts::Doubts;
 use super::own::OwnNames;
 use crate::raw::place::Place;
 use crate::raw::secret::Secret;
@@ -18,6 +19,8 @@ pub(crate) struct Naming {
     /// Blocks that the worker stored under the very name that was claimed for their place.
     pub(crate) agreed: u64,
     pub(crate) own: OwnNames,
+    /// Of an agreeing worker: what is in `own` or `special`, and perhaps more.
+    doubts: Doubts,
     /// Places with names beside the default, or with a name instead of it.
     pub(super) special: HashMap<Place, Special>,
 }
@@ -30,34 +33,48 @@ pub(super) struct Special {
     others: Vec<(u64, u32)>,
 }
 
-/// An agreeing worker keeps so many names of its own, and one for each sixteenth block on which it agreed with somebody and
-/// may still hold, before it goes private: an entry of `own` and a special place take more than the shared entry that they stand
-/// for. Blocks that nobody else brought say nothing about who agrees.
-const OWN_MIN: usize = if cfg!(any(kv_loom, kv_shuttle)) { 0 } else { 32 };
-const OWN_SHARE: u64 = 16;
+/// When an agreeing worker goes private. An entry of `own` and a special place take more than the shared entry that they stand
+/// for, and less than an entry for every name. Blocks that nobody else brought say nothing about who agrees; those that somebody
+/// did say much. Whoever disagrees on three of four does not belong to the others. In the long run, neither does whoever disagrees
+/// on half; but while a fleet is young, half of what is claimed may be the claims of those that do not belong to it.
+const SURELY: Disagreement = Disagreement { names: if cfg!(any(kv_loom, kv_shuttle)) { 0 } else { 128 }, times: 3 };
+const IN_THE_LONG_RUN: Disagreement = Disagreement { names: if cfg!(any(kv_loom, kv_shuttle)) { 0 } else { 4_096 }, times: 1 };
+
+/// More than so many names of its own, and more than so many times what was agreed on.
+struct Disagreement {
+    names: usize,
+    times: u64,
+}
 
 impl Naming {
     pub(crate) fn new(secret: Secret) -> Self {
-        Self { private: false, agreed: 0, own: OwnNames::new(secret), special: HashMap::new() }
+        Self { private: false, agreed: 0, own: OwnNames::new(secret), doubts: Doubts::new(secret), special: HashMap::new() }
     }
 
     /// Whether an agreeing worker may take `name` at `place` for what the shared table says of it: the worker has no say of its
     /// own about either.
     #[inline]
     pub(crate) fn is_plain(&self, place: Place, name: u64) -> bool {
-        self.own.is_empty() || (self.own.find(self.own.key(name)).is_none() && !self.special.contains_key(&place))
+        if self.own.is_empty() {
+            return true;
+        }
+        let is_special = || self.own.find(self.own.key(name)).is_some() || self.special.contains_key(&place);
+        !(self.doubts.of_name(name) || self.doubts.of_place(place)) || !is_special()
     }
 
-    /// Whether so many own names are too many for a worker that holds `held` blocks.
+    /// Whether a worker that holds `held` blocks has too many names of its own.
     pub(crate) fn wants_privacy(&self, held: u64) -> bool {
-        !self.private && self.own.len() > OWN_MIN && self.own.len() as u64 > self.agreed.min(held) / OWN_SHARE
+        let agreed = self.agreed.min(held);
+        let own = self.own.len();
+        let is = |Disagreement { names, times }| own > names && own as u64 > agreed * times;
+        !self.private && (is(SURELY) || is(IN_THE_LONG_RUN))
     }
 
     /// Bytes in use, with room for one other name in each special place.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let special = self.special.capacity() * (size_of::<(Place, Special)>() + 1);
-        self.own.bytes() + special + self.special.len() * size_of::<(u64, u32)>()
+        self.own.bytes() + self.doubts.bytes() + special + self.special.len() * size_of::<(u64, u32)>()
     }
 
     /// The views of `covering` that hold `name` at `place`, a place that `name` would lead to.
@@ -96,10 +113,22 @@ impl Naming {
             }
             return;
         }
+        if !self.private {
+            self.doubt(place, name);
+        }
         let special = self.special.entry(place).or_insert_with(|| Special { default_views: covering, others: Vec::new() });
         match special.others.iter_mut().find(|other| other.0 == name) {
             Some(other) => other.1 |= view,
             None => special.others.push((name, view)),
+        }
+    }
+
+    /// Notes that `name`, which is in `own`, and `place` are special.
+    fn doubt(&mut self, place: Place, name: u64) {
+        if !self.doubts.add(name, place) {
+            let names = self.own.iter().map(|(name, _)| name);
+            let places = self.special.keys().copied().chain([place]);
+            self.doubts.renew(names, places, self.own.len() + self.special.len() + 1);
         }
     }
 
@@ -113,6 +142,10 @@ impl Naming {
         let plain = special.others.is_empty() || (self.private && special.default_views == 0 && special.others.len() == 1);
         if plain {
             self.special.remove(&place);
+            if self.special.is_empty() {
+                self.special = HashMap::new();
+                self.doubts.forget();
+            }
         }
         (uncovered, left == 0)
     }
@@ -120,6 +153,7 @@ impl Naming {
     /// Goes private: `own` has all names already.
     pub(crate) fn go_private(&mut self) {
         self.private = true;
+        self.doubts.forget();
         self.special.retain(|_, special| special.default_views != 0 || special.others.len() > 1);
     }
 }

@@ -103,7 +103,15 @@ impl Writer<'_> {
             return None;
         }
         let Some(place) = found else { return Some(0) };
+        if names.len() > 1 {
+            segments.prefetch_whole(place.segment());
+        }
         let Some(mut segment) = segments.lock(place.segment()) else { return Some(0) };
+        let (parent, _) = segment.record().parent();
+        if parent != SegmentId::ROOT && names.len() > place.offset() + 1 {
+            // Tail first, the rest is likely to stand there. It comes while this segment is looked at.
+            segments.prefetch_whole(parent);
+        }
         let entry = segment.entry(slot);
         let mask = entry.mask;
         // Of what this worker holds, nobody else takes the name away; if it holds nothing here, anything may have happened.

@@ -267,7 +267,7 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
 
 impl<const N: usize, const K: usize> Bucket<N, K> {
     pub(crate) const fn empty() -> Self {
-        const { assert!(1 + N * (1 + K) <= LINE_HALVES && N <= 16) };
+        const { assert!(N * (1 + K) < LINE_HALVES && N <= 16) };
         Self { words: [0; LINE_HALVES] }
     }
 
@@ -335,7 +335,6 @@ mod tests {
     fn halves(value: u32) -> [u16; 2] {
         [value as u16, (value >> 16) as u16]
     }
-
 
     fn check(table: &Table) {
         let count = table.buckets.len();

@@ -35,9 +35,9 @@ const SHARDS: usize = 1;
 /// One shard in so many asks whether the table could be smaller.
 const ASKING: usize = 64;
 
-/// A table of which less than one part in so many is used moves to less room. Half would let every name move twice in the
-/// course of a drain.
-const SPARSE: usize = 3;
+/// A table of which less than nine parts in twenty are used may move to less room: a little more than what is used after it was
+/// doubled, so that content which comes and goes does not keep twice the room.
+const SPARSE: (usize, usize) = (9, 20);
 
 /// By hash, the places; ten to a line.
 const LINE_NAMES: usize = 10;
@@ -58,10 +58,17 @@ pub(crate) struct Names {
 
 #[derive(Debug)]
 struct Head {
-    /// Names in the shard.
-    len: SpinLock<u32>,
+    count: SpinLock<Count>,
     /// Which array the shard is in. Under the lock, but for a prefetch.
     array: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    /// Names in the shard.
+    names: u32,
+    /// Names that left it since it moved, or since it asked for less room.
+    left: u32,
 }
 
 #[derive(Debug)]
@@ -82,7 +89,7 @@ struct Move {
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
         let array = || Array { memory: Memory::new(LINES_MAX * LINE_WORDS), lines: AtomicUsize::new(0) };
-        let heads = (0..SHARDS).map(|_| Head { len: SpinLock::new(0), array: AtomicUsize::new(0) });
+        let heads = (0..SHARDS).map(|_| Head { count: SpinLock::new(Count::default()), array: AtomicUsize::new(0) });
         let the_move = Mutex::new(Move::default());
         Self { secret, heads: heads.collect(), arrays: [array(), array()], moving: AtomicBool::new(false), the_move }
     }
@@ -129,13 +136,13 @@ impl Names {
     #[inline]
     pub(crate) fn claim(&self, segments: &Segments, hash: u64, name: u64, place: Place) -> Result<(), Place> {
         loop {
-            let inserted = self.with(hash, |lines, len| {
-                if is_crowded::<LINE_NAMES>(*len as usize + 1, lines.len()) {
+            let inserted = self.with(hash, |lines, count| {
+                if is_crowded::<LINE_NAMES>(count.names as usize + 1, lines.len()) {
                     return Inserted::Full;
                 }
                 let is = |other| segments.name_at(Place::of_halves(other)) == Some(name);
                 let inserted = buckets::insert(lines, hash as u16, place.halves(), is);
-                *len += u32::from(matches!(inserted, Inserted::New));
+                count.names += u32::from(matches!(inserted, Inserted::New));
                 inserted
             });
             match inserted {
@@ -152,13 +159,19 @@ impl Names {
     /// Takes the claim of the name of `hash` for `place` back.
     #[inline]
     pub(crate) fn release(&self, hash: u64, place: Place) {
-        let sparse = self.with(hash, |lines, len| {
+        let sparse = self.with(hash, |lines, count| {
             let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place.halves());
             debug_assert!(removed.is_some(), "a claim has its entry");
-            *len -= 1;
-            lines.len() > 1 && (*len == 0 || *len as usize == lines.len() * LINE_NAMES / SPARSE)
+            count.names -= 1;
+            count.left += 1;
+            // As many have left as are there: a drain moves each name once at most, and growth is not taken back at once.
+            let asks = count.left >= count.names;
+            if asks {
+                count.left = 0;
+            }
+            asks && lines.len() > 1 && is_sparse(count.names as usize, lines.len())
         });
-        // Looking at all shards takes a while: a few of them ask, each when it gets sparse and when it is empty.
+        // Looking at all shards takes a while: a few of them ask.
         let sparse = sparse && shard(hash).is_multiple_of(ASKING);
         if sparse {
             self.give_room_back();
@@ -166,15 +179,15 @@ impl Names {
         self.go_on_moving();
     }
 
-    /// Calls `act` with the locked shard's lines and length.
+    /// Calls `act` with the locked shard's lines and count.
     #[inline]
-    fn with<T>(&self, hash: u64, act: impl FnOnce(&mut [Line], &mut u32) -> T) -> T {
+    fn with<T>(&self, hash: u64, act: impl FnOnce(&mut [Line], &mut Count) -> T) -> T {
         let shard = shard(hash);
         let head = &self.heads[shard];
-        let mut len = head.len.lock();
+        let mut count = head.count.lock();
         // SAFETY: the shard's lock is held, and the head says in which array it is.
         let lines = unsafe { self.arrays[head.array.load(Ordering::Relaxed)].lines_of(shard) };
-        act(lines, &mut len)
+        act(lines, &mut count)
     }
 
     /// Lets the next shard move, if shards are on the move and nobody else is at it.
@@ -200,7 +213,7 @@ impl Names {
         let array = stands_in();
         if !self.moving.load(Ordering::Relaxed) {
             let lines = self.arrays[array].lines.load(Ordering::Relaxed);
-            if !is_crowded::<LINE_NAMES>(*self.heads[crowded].len.lock() as usize + 1, lines) {
+            if !is_crowded::<LINE_NAMES>(self.heads[crowded].count.lock().names as usize + 1, lines) {
                 // Somebody else made room.
                 return;
             }
@@ -220,9 +233,9 @@ impl Names {
         }
         let array = self.heads[0].array.load(Ordering::Relaxed);
         let lines = self.arrays[array].lines.load(Ordering::Relaxed);
-        let all: u64 = self.heads.iter().map(|head| u64::from(*head.len.lock())).sum();
-        let most = self.heads.iter().map(|head| *head.len.lock()).max().unwrap_or(0);
-        if all as usize * SPARSE >= SHARDS * lines * LINE_NAMES {
+        let all: u64 = self.heads.iter().map(|head| u64::from(head.count.lock().names)).sum();
+        let most = self.heads.iter().map(|head| head.count.lock().names).max().unwrap_or(0);
+        if !is_sparse(all as usize, SHARDS * lines) {
             return;
         }
         // Two thirds full, if the fullest shard has room then.
@@ -270,10 +283,10 @@ impl Names {
     /// Moves a shard, if it is not there yet. Whether it fits.
     fn transfer(&self, shard: usize, to: usize) -> bool {
         let head = &self.heads[shard];
-        let len = head.len.lock();
+        let mut count = head.count.lock();
         let from = head.array.load(Ordering::Relaxed);
         let lines = self.arrays[to].lines.load(Ordering::Relaxed);
-        if from == to || is_crowded::<LINE_NAMES>(*len as usize, lines) {
+        if from == to || is_crowded::<LINE_NAMES>(count.names as usize, lines) {
             return from == to;
         }
         // SAFETY: the shard's lock is held, and with it what is the shard's in either array.
@@ -282,6 +295,7 @@ impl Names {
         let fits = buckets::copy(old, new);
         debug_assert!(fits, "not crowded");
         head.array.store(to, Ordering::Relaxed);
+        count.left = 0;
         true
     }
 }
@@ -304,6 +318,11 @@ impl Array {
         // lets them be written through.
         unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast::<Line>(), lines) }
     }
+}
+
+/// Whether so many names leave much room in so many lines.
+fn is_sparse(names: usize, lines: usize) -> bool {
+    names * SPARSE.1 < lines * LINE_NAMES * SPARSE.0
 }
 
 #[inline]

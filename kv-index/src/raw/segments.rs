@@ -296,8 +296,20 @@ impl Segments {
     }
 }
 
-/// What a removal will look at, as far as one line leads to the next.
+/// What a writer will look at, as far as one line leads to the next.
 impl Segments {
+    /// Fetches a whole record, as far as one without further holders goes: contents and names.
+    #[inline]
+    pub(crate) fn prefetch_whole(&self, id: SegmentId) {
+        // Nothing that a model checker sees.
+        if cfg!(any(kv_loom, kv_shuttle)) {
+            return;
+        }
+        if let Some(window) = self.window(id) {
+            super::prefetch::lines(self.slabs.address(window.seen.block()), 1 + 2 * PLACES / LINE_WORDS);
+        }
+    }
+
     /// Fetches the header.
     pub(crate) fn prefetch_header(&self, id: SegmentId) {
         if let Some(window) = self.window(id) {

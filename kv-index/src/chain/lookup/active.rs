@@ -237,7 +237,7 @@ impl Active {
             match partial {
                 Partial::View(slot) => out.append_row(depth + cutoff, slot.worker(), slot.view()),
                 Partial::Class(nth) => {
-                    append(depth + cutoff, &self.classes[nth * self.stride..][..self.stride], self.stride, out)
+                    append(depth + cutoff, &self.classes[nth * self.stride..][..self.stride], self.stride, out);
                 }
             }
         }
