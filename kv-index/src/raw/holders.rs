@@ -104,6 +104,12 @@ impl Held {
         Self(slot.0 << 8 | byte as u32)
     }
 
+    /// Both holders of a word.
+    #[inline]
+    pub(crate) const fn pair(word: u64) -> [Self; 2] {
+        [Self(word as u32), Self((word >> 32) as u32)]
+    }
+
     /// The word of a slot that holds `mask`; 0 for none.
     fn of(slot: Slot, mask: u64) -> Self {
         if mask == 0 {

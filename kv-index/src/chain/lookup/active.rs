@@ -2,7 +2,7 @@
 
 use crate::matches::Found;
 use crate::raw::compare;
-use crate::raw::holders::{Holders, Slot};
+use crate::raw::holders::{Held, Holders, Slot};
 use crate::raw::record::{Meta, Record};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,8 +21,8 @@ pub(crate) struct Active {
     partial: Vec<(u32, Partial)>,
     /// Main views of one cutoff, a row for each class.
     classes: Vec<u64>,
-    /// The last segment's words of holders, if they are all that is active: the slots, and where a cutoff is wanted.
-    remembered: Vec<(u64, u64)>,
+    /// The last segment's words of holders, if they are all that is active.
+    remembered: Vec<u64>,
 }
 
 /// Who covers the beginning of a segment.
@@ -85,9 +85,11 @@ impl Active {
         // 128 + cutoff - wanted has its highest bit where the cutoff reaches.
         let add = (0x80 - wanted as u64) * EACH_HALF;
         let mut differ = 0;
-        for (word, &(slots, reaches)) in words.iter().zip(&self.remembered) {
+        for (word, &before) in words.iter().zip(&self.remembered) {
             let pair = word.load(Ordering::Relaxed);
-            differ |= (pair & SLOTS ^ slots) | (!((pair & CUTOFFS) + add) & reaches);
+            // Where there was a cutoff, 127 and it have the highest bit too.
+            let held = (before & CUTOFFS) + 0x7f * EACH_HALF;
+            differ |= ((pair ^ before) & SLOTS) | (!((pair & CUTOFFS) + add) & held & 0x80 * EACH_HALF);
         }
         differ == 0
     }
@@ -112,12 +114,16 @@ impl Active {
             *word = compare::at_least(cutoffs, matched);
         }
         self.next[rows..].fill(0);
+        self.remembered.clear();
+        if holders.is_inline() {
+            // Each word is loaded once: what is remembered is what was counted, whatever a writer does meanwhile.
+            self.remembered.extend(holders.inline().iter().map(|word| word.load(Ordering::Relaxed)));
+        }
         self.count_words(holders, matched);
         let (stops, is_all) = if self.is_first { self.begin_with(dense, rows) } else { self.keep_those_of_next() };
         self.is_first = false;
-        self.remembered.clear();
-        if is_all && self.partial.is_empty() && holders.is_inline() {
-            self.remember(holders.inline());
+        if !is_all || !self.partial.is_empty() {
+            self.remembered.clear();
         }
         !stops || self.stop(holders, depth, matched, out)
     }
@@ -127,7 +133,7 @@ impl Active {
     fn count_words(&mut self, holders: &Holders<'_>, matched: usize) {
         let main = &mut self.next[..self.stride];
         let mut further = false;
-        holders.for_each_word(|held| {
+        let count = |held: Held| {
             let (slot, cutoff) = (held.slot(), held.cutoff());
             if cutoff < matched {
                 if cutoff > 0 {
@@ -139,7 +145,12 @@ impl Active {
             } else {
                 further = true;
             }
-        });
+        };
+        if holders.is_inline() {
+            self.remembered.iter().copied().flat_map(Held::pair).for_each(count);
+        } else {
+            holders.for_each_word(count);
+        }
         if further {
             self.count_further(holders, matched);
         }
@@ -148,13 +159,22 @@ impl Active {
     /// Counts the further views that have words, and main views once more.
     #[cold]
     fn count_further(&mut self, holders: &Holders<'_>, matched: usize) {
-        holders.for_each_word(|held| {
-            if held.cutoff() >= matched
-                && let Some((word, bit)) = self.seat(held.slot())
-            {
+        let mut covering = Vec::new();
+        let mut count = |held: Held| {
+            if held.cutoff() >= matched {
+                covering.push(held.slot());
+            }
+        };
+        if holders.is_inline() {
+            self.remembered.iter().copied().flat_map(Held::pair).for_each(&mut count);
+        } else {
+            holders.for_each_word(&mut count);
+        }
+        for slot in covering {
+            if let Some((word, bit)) = self.seat(slot) {
                 self.next[word] |= bit;
             }
-        });
+        }
     }
 
     /// The word and the bit of a slot; a further view gets a row. Workers that came since the lookup began have none: at that
@@ -170,16 +190,6 @@ impl Active {
             self.bits.resize(row + self.stride, 0);
         }
         Some((row + within, 1 << (slot.worker() % 64)))
-    }
-
-    /// Remembers the words of those that are active.
-    #[inline]
-    fn remember(&mut self, words: &[AtomicU64]) {
-        self.remembered.extend(words.iter().map(|word| {
-            let pair = word.load(Ordering::Relaxed);
-            // Where there is a cutoff, 127 and it have the highest bit.
-            (pair & SLOTS, ((pair & CUTOFFS) + 0x7f * EACH_HALF) & (0x80 * EACH_HALF))
-        }));
     }
 
     /// The first segment: whoever covers what was matched is active, and whoever covers less stops. Whether somebody does, and
