@@ -57,7 +57,7 @@ mod sparse;
 pub mod tier;
 pub mod wire;
 
-pub use admission::{Cursor, Verdict};
+pub use admission::{Cursor, Delivery, Follower, ReplayOutcome, Source, Trust, Verdict};
 pub use copies::CopyRule;
 pub use dialect::{Caveat, Dialect};
 pub use event::{Batch, Cleared, EngineHash, Event, ExtraKey, Layout, Removed, Stored, Tokens};

@@ -1,7 +1,4 @@
-//! Which batches of a stream are applied: one cursor for each worker and rank.
-//!
-//! Admission comes before everything that keeps state. A batch that was applied already must not touch copies or index,
-//! a gap is closed from the replay socket or owned up to, and a publisher that starts again starts the stream again.
+//! Which batches of a stream are applied, by their numbers alone.
 //!
 //! | batch | what happens |
 //! |---|---|
@@ -13,7 +10,8 @@
 //!
 //! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and
 //! then admits the same batch again; after [`Verdict::Restart`] it restarts the stream ([`Stream::restart`](crate::Stream::restart)),
-//! replays from 0 if it can, and admits the same batch again.
+//! replays from 0 if it can, and admits the same batch again. A [`Follower`](super::Follower) does all this, and compares what the batches
+//! say besides; a cursor by itself is for recordings.
 
 use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
 
@@ -63,6 +61,11 @@ impl Cursor {
         Self::default()
     }
 
+    /// After a snapshot of what was held after batch `through`, from which `unknown_before` batches are missing.
+    pub(super) fn resumed(through: u64, unknown_before: u64) -> Self {
+        Self { last: Some(through), live_last: Some(through), unknown_before, ..Self::default() }
+    }
+
     /// The last applied sequence.
     pub fn last(&self) -> Option<u64> {
         self.last
@@ -75,7 +78,7 @@ impl Cursor {
 
     /// Batches that are known to be missing since the stream last started from nothing. Above 0, the index may be wrong.
     pub fn missed(&self) -> u64 {
-        self.unknown_before + self.lost
+        self.unknown_before.saturating_add(self.lost)
     }
 
     /// The part of [`missed`](Self::missed) that was published before what the index holds now: before the first batch that
@@ -159,8 +162,8 @@ impl Cursor {
         self.asked = false;
         (self.unknown_before, self.lost) = match (clears, first || clear) {
             (true, _) => (0, 0),
-            (false, true) => (self.missed() + missing, 0),
-            (false, false) => (self.unknown_before, self.lost + missing),
+            (false, true) => (self.missed().saturating_add(missing), 0),
+            (false, false) => (self.unknown_before, self.lost.saturating_add(missing)),
         };
         if missing == 0 || first || clears { Verdict::Apply } else { Verdict::ApplyAfterLoss { missed: missing, clear } }
     }
