@@ -22,8 +22,8 @@ pub struct Cursor {
     /// The highest sequence seen on the live socket itself. Kept over replays and reconnections: one publisher sends no
     /// sequence twice, so a batch at or below it is never the echo of a replay.
     live_last: Option<u64>,
-    /// The highest sequence that came by replay and not yet by the live socket.
-    replayed_to: Option<u64>,
+    /// The sequences, from the first to the last, that came by replay and not yet by the live socket.
+    replayed: Option<(u64, u64)>,
     /// A replay was asked for the gap behind `last`.
     asked: bool,
     /// No batch has come on this connection yet.
@@ -101,7 +101,7 @@ impl Cursor {
             return self.take(sequence, sequence, clears);
         };
         let seen_live = self.live_last.is_some_and(|live| sequence <= live);
-        if !seen_live && self.replayed_to.is_some_and(|high| sequence <= high) {
+        if !seen_live && self.replayed.is_some_and(|(low, high)| (low..=high).contains(&sequence)) {
             self.live_last = Some(sequence);
             self.fresh = false;
             return Verdict::Stale;
@@ -113,7 +113,7 @@ impl Cursor {
         let verdict = self.ahead(sequence, last, clears);
         if !matches!(verdict, Verdict::Replay { .. }) {
             self.live_last = Some(sequence);
-            self.replayed_to = None;
+            self.replayed = None;
         }
         verdict
     }
@@ -129,7 +129,7 @@ impl Cursor {
                 self.ahead(sequence, last, clears)
             }
         };
-        self.replayed_to = Some(sequence);
+        self.replayed = Some((self.replayed.map_or(sequence, |(low, _)| low), sequence));
         verdict
     }
 
@@ -271,6 +271,13 @@ mod tests {
         (6..=10).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
         assert_eq!(cursor.admit_live(8, false), Verdict::Stale);
         assert_eq!(cursor.admit_live(0, false), Verdict::Restart);
+    }
+
+    #[test]
+    fn a_number_before_all_that_was_replayed_is_no_echo_of_it() {
+        let mut cursor = Cursor::new();
+        (1..=3).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
+        assert_eq!((cursor.admit_live(2, false), cursor.admit_live(0, false)), (Verdict::Stale, Verdict::Restart));
     }
 
     #[test]

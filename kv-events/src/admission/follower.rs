@@ -431,6 +431,8 @@ impl Follower {
     pub(super) fn apply(&mut self, delivery: Delivery, verdict: Verdict) {
         if let Verdict::ApplyAfterLoss { missed, clear } = verdict {
             self.counts.missed = self.counts.missed.saturating_add(missed);
+            // What is missing now may have been a clear, from which all can be rebuilt.
+            self.hopeless = false;
             if clear {
                 self.clear(Change::Clear);
             }

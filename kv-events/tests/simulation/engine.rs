@@ -32,6 +32,8 @@ pub(crate) struct Published {
     pub(crate) sequence: u64,
     pub(crate) payload: Vec<u8>,
     pub(crate) clears: bool,
+    /// A part of it cannot be read.
+    pub(crate) corrupt: bool,
 }
 
 enum Told {
@@ -81,6 +83,17 @@ impl Engine {
         self.next += 1;
     }
 
+    /// Some work of which the batch cannot be read to its end.
+    pub(crate) fn corrupt_work(&mut self, random: &mut Random) -> Published {
+        let mut batch = self.work(random);
+        batch.payload.truncate(1 + random.index(batch.payload.len() - 2));
+        batch.corrupt = true;
+        if let Some(kept) = self.kept.back_mut() {
+            kept.clone_from(&batch);
+        }
+        batch
+    }
+
     /// What it holds now.
     pub(crate) fn digest(&self) -> Digest {
         let mut digest = Digest::default();
@@ -96,12 +109,12 @@ impl Engine {
         self.history[&number]
     }
 
-    /// Whether what it keeps tells all that it holds: from its first batch, or from a clear, without a hole.
+    /// Whether what it keeps tells all that it holds: from its first batch, or from a clear, legibly and without a hole.
     pub(crate) fn keeps_all(&self) -> bool {
         let starts = |batch: &Published| batch.sequence == 0 || batch.clears;
         let Some(start) = self.kept.iter().rposition(starts) else { return self.next == 0 };
-        let last = self.kept.back().map_or(0, |batch| batch.sequence);
-        last + 1 == self.next && last - self.kept[start].sequence == (self.kept.len() - 1 - start) as u64
+        let told = self.kept.iter().skip(start).filter(|batch| !batch.corrupt);
+        self.next - self.kept[start].sequence == told.count() as u64
     }
 
     fn serve(&mut self, random: &mut Random, told: &mut Vec<Told>) {
@@ -132,7 +145,7 @@ impl Engine {
         self.published += 1;
         self.history.insert(self.published, self.digest());
         let clears = told.iter().any(|event| matches!(event, Told::Cleared));
-        let published = Published { sequence: self.next, payload: self.encode(told), clears };
+        let published = Published { sequence: self.next, payload: self.encode(told), clears, corrupt: false };
         self.next += 1;
         self.kept.push_back(published.clone());
         if self.kept.len() > self.window {

@@ -46,6 +46,8 @@ pub(crate) enum Op {
     Clear,
     /// A number is used and never sent.
     SkipNumber,
+    /// The engine publishes a batch that cannot be read to its end.
+    Corrupt,
     /// The engine starts again: its connections break.
     Restart { down: Duration },
     /// Its counter starts again, and no connection breaks.
@@ -135,7 +137,7 @@ impl Op {
     }
 
     fn draw_fault(random: &mut Random) -> Self {
-        match random.below(28) {
+        match random.below(29) {
             0..4 => Self::Restart { down: random.within_ms(2000) },
             4 => Self::RestartInPlace,
             5..9 => Self::Cut { down: random.within_ms(4000) },
@@ -148,6 +150,7 @@ impl Op {
             24 => Self::Fail,
             25 => Self::Garbage,
             26 => Self::ClockJump,
+            27 => Self::Corrupt,
             _ => Self::SkipNumber,
         }
     }

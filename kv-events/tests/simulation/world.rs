@@ -233,6 +233,11 @@ impl<I: Index> World<I> {
                 at.touched = true;
                 source.engine.skip_a_number();
             }
+            Op::Corrupt if alive => {
+                at.touched = true;
+                let batch = source.engine.corrupt_work(&mut self.random);
+                self.publish(rank, &batch);
+            }
             Op::Restart { down } if alive => {
                 source.alive = false;
                 self.disconnect(rank);
@@ -257,7 +262,12 @@ impl<I: Index> World<I> {
                 self.asked(rank, request);
             }
             Op::Garbage => self.garbage(rank),
-            Op::ClockJump => at.gateway.ahead = self.random.within_ms(10_000_000),
+            Op::ClockJump => {
+                at.gateway.ahead = self.random.within_ms(10_000_000);
+                // Who waits for a time of day looks at the clock now and then.
+                let request = at.gateway.timeout(now);
+                self.asked(rank, request);
+            }
             Op::Quiet => {
                 self.pass(QUIET)?;
                 self.check_quiet(rank)?;
