@@ -1,5 +1,6 @@
 //! An index, and the lanes that write what the engines announce into it.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ where
     pool: Pool<Applier<I::Worker>>,
     /// Of each stream.
     pub(super) queue: QueueOptions,
+    /// Names this process in the lives of publishers that it watches.
+    pub(super) watcher: u64,
 }
 
 /// The feeding end of a rank's stream.
@@ -37,7 +40,7 @@ where
     /// # Errors
     /// [`PoolError`] when there cannot be so many lanes.
     pub(crate) fn new(index: I, lanes: usize) -> Result<Self, PoolError> {
-        Ok(Self { index, pool: Pool::spawn(lanes, |_| ())?, queue: QueueOptions::default() })
+        Ok(Self { index, pool: Pool::spawn(lanes, |_| ())?, queue: QueueOptions::default(), watcher: random() })
     }
 
     /// Gives the rank at the place `rank` of `engine` a worker of its own, which holds nothing.
@@ -63,6 +66,11 @@ where
 pub(crate) fn sensible_lanes() -> usize {
     let one_index = PlacementOptions { shards_max: NonZeroUsize::MIN, ..PlacementOptions::default() };
     lanes::place(&Topology::detect(), Wanted::Sensible, &one_index).map_or(1, |plan| plan.lanes.len())
+}
+
+/// A number that no other process draws: the seed of the standard library's hash tables is random.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 fn stream_options(spec: &EngineSpec) -> StreamOptions {

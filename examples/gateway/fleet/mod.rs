@@ -3,12 +3,10 @@
 mod applier;
 mod engine;
 mod feed;
-mod intake;
 mod laned;
 mod models;
 mod poll;
 mod rank;
-mod resync;
 mod tally;
 mod ticket;
 #[cfg(test)]
@@ -17,17 +15,17 @@ mod trouble;
 use std::sync::Arc;
 
 use kv_events::adapter::zmq::{BindError, Replay, ReplayOptions, Subscriber, SubscriberOptions};
+use kv_events::{Follower, Source};
 use kv_index::{Index, WorkersExhausted};
 use reqwest::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
-use self::intake::Intake;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
-use self::resync::Resync;
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
 use super::api::ApiError;
@@ -124,16 +122,20 @@ where
     let (spec, number) = (engine.spec(), engine.ranks()[rank].number);
     let Some(events) = spec.events_of(number) else { return Ok(None) };
     let topic = SubscriberOptions { topic: spec.topic.clone().into_bytes(), ..SubscriberOptions::default() };
+    let replay = spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default()));
+    let source = if replay.is_some() { Source::EngineWithReplay } else { Source::Engine };
     Ok(Some(Feed {
         engine: engine.clone(),
         rank,
         laned: laned.clone(),
         lane: laned.enlist(engine, rank)?,
-        intake: Intake::default(),
-        resync: Resync::new(),
+        follower: Follower::new(source, laned.watcher),
+        begun: Instant::now(),
         subscriber: if spec.bind { Subscriber::bind(events, topic).await? } else { Subscriber::connect(events, topic) },
-        replay: spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default())),
-        connected: false,
+        replay,
+        replaying: None,
+        refused: None,
+        unreadable: 0,
         last_error: None,
     }))
 }

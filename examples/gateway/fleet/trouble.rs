@@ -271,7 +271,7 @@ async fn a_full_queue_holds_up_its_feed_and_loses_nothing() {
     assert!(scene.laned.metrics().held.events <= 2);
     scene.mood.closed.store(false, Ordering::Relaxed);
     scene.until("all is taken in", || scene.is_exact(0)).await;
-    assert_eq!((scene.stream(0).missed, scene.stream(0).batches.missed), (0, 0));
+    assert_eq!((scene.stream(0).missed(), scene.stream(0).batches.missed), (0, 0));
     scene.stop().await;
 }
 

@@ -12,6 +12,7 @@ impl Follower {
     pub(super) fn ask(&mut self, seeks: bool) {
         self.sessions += 1;
         self.counts.replays += 1;
+        self.counts.rebuilds += u64::from(self.forgotten > 0);
         (self.rests, self.retry_at) = (false, None);
         let anchor = self.anchor.filter(|_| !seeks);
         let from = anchor.map_or(0, |anchor| anchor.sequence);
