@@ -7,12 +7,13 @@ use super::clock::Clock;
 use super::cursor::{Cursor, Verdict};
 use super::delivery::Delivery;
 use super::held::Held;
+use super::orders::{Change, FollowerCounts, Request, Step};
 use super::pause::Pause;
 use super::recent::Recent;
 use super::session::{ReplayOutcome, Session};
-use super::trust::{Degraded, Findings, Trust};
+use super::trust::{Findings, Trust};
 use crate::limits::{QUIET_MAX, RELEARN_PAUSE, REPLAY_PAUSE};
-use crate::{Batch, Incarnation, Position};
+use crate::{Incarnation, Position};
 
 /// Where a stream's batches come from, and what can be asked when some are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,88 +98,6 @@ pub struct Follower {
 pub(super) struct Anchor {
     pub(super) sequence: u64,
     pub(super) fingerprint: Option<u64>,
-}
-
-/// What is to be done to the stream, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The change.
-    pub change: Change,
-    /// What the index is worth once it is made.
-    pub trust: Trust,
-}
-
-/// A change of a stream.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// Apply the next batch.
-    Apply {
-        /// Its number.
-        sequence: u64,
-        /// Length of its payload.
-        bytes: usize,
-        /// What it says.
-        batch: Batch,
-    },
-    /// Forget everything that the rank holds ([`Stream::clear`](crate::Stream::clear)).
-    Clear,
-    /// The same, and what was learned of the engine's wire ([`Stream::restart`](crate::Stream::restart)).
-    Restart,
-    /// Nothing but the trust has changed.
-    Nothing,
-}
-
-/// What is to be asked of others. A later request replaces an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Ask the replay socket for everything from `from` on. Answers go to [`Follower::handle_replayed`], the end to
-    /// [`Follower::handle_replay_end`], both with `session`. A replay that is under way is to be dropped.
-    Replay {
-        /// The question's number.
-        session: u64,
-        /// The first sequence.
-        from: u64,
-    },
-    /// Drop the replay under way: it has taken too long.
-    StopReplay,
-    /// End the relay's stream, and subscribe again behind this position; from nothing if there is none.
-    Resubscribe {
-        /// The last batch that was applied.
-        after: Option<Position>,
-    },
-}
-
-/// What became of the batches of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FollowerCounts {
-    /// Applied as they were published.
-    pub live: u64,
-    /// Applied from a replay.
-    pub replayed: u64,
-    /// Applied from a snapshot.
-    pub snapshot: u64,
-    /// Known already.
-    pub stale: u64,
-    /// Of another life than the one that is followed.
-    pub foreign: u64,
-    /// Live ones that found no room while a replay was under way.
-    pub overflowed: u64,
-    /// Answers to a question that was given up.
-    pub late: u64,
-    /// Never came.
-    pub missed: u64,
-    /// Times that the publisher was seen to have started again.
-    pub restarts: u64,
-    /// Questions to the replay socket.
-    pub replays: u64,
-    /// Of these, those that did not end with the end marker.
-    pub replays_incomplete: u64,
-    /// Questions to a relay.
-    pub resubscriptions: u64,
-    /// Times that the stream was cleared and learned anew.
-    pub rebuilds: u64,
-    /// Times that its index lost it.
-    pub failures: u64,
 }
 
 impl Follower {
@@ -492,35 +411,6 @@ impl Follower {
         if self.judge_trust() != self.shown {
             self.push(Change::Nothing);
         }
-    }
-
-    fn judge_trust(&mut self) -> Trust {
-        let degraded = Degraded {
-            since: self.degraded_since.unwrap_or(self.clock.theirs(self.clock.now())),
-            lost: self.cursor.missed() - self.cursor.unknown_before(),
-            unknown_before: self.cursor.unknown_before().max(self.forgotten),
-            unreadable: self.unreadable,
-            unverified: self.unverified,
-            findings: self.findings,
-            repairable: self.is_repairable(),
-        };
-        let is_learning = self.rebuilding || self.snapshot_next.is_some();
-        let is_degraded = degraded.reasons().next().is_some();
-        self.degraded_since = (is_degraded && !is_learning).then_some(degraded.since);
-        match self.cursor.last() {
-            _ if is_learning => Trust::Resyncing,
-            _ if is_degraded => Trust::Degraded(degraded),
-            _ if self.confirmed && self.connected => Trust::Exact,
-            Some(sequence) => Trust::ExactAsOf { sequence },
-            None if self.session.is_some() && self.counts.restarts > 0 => Trust::Resyncing,
-            None => Trust::Unheard,
-        }
-    }
-
-    fn is_repairable(&self) -> bool {
-        let needs_start = self.hopeless && (self.is_incomplete() || self.findings.crowded_out > 0);
-        let only_the_engine_knows = self.unreadable > 0 || self.findings.refused > 0 || self.findings.waiting_blocks > 0;
-        self.source != Source::Engine && !needs_start && !only_the_engine_knows && !self.unverifiable
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::cursor::{Cursor, Verdict};
 use super::delivery::Delivery;
-use super::follower::{Anchor, Change, Follower, Request, Source};
+use super::follower::{Anchor, Follower, Source};
+use super::orders::{Change, Request};
 use super::session::{ReplayOutcome, Session};
 use crate::limits::REPLAY_TRIES_MAX;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::cursor::{Cursor, Verdict};
 use super::delivery::Delivery;
-use super::follower::{Anchor, Change, Follower, Request, Source};
+use super::follower::{Anchor, Follower, Source};
+use super::orders::{Change, Request};
 use crate::{Batch, Incarnation, Position};
 
 /// A part of a snapshot: all that the rank held after one batch, in several pieces.

@@ -21,8 +21,9 @@ pub(crate) struct Engine {
     pub(crate) kept: VecDeque<Published>,
     next: u64,
     published: u32,
-    /// What was held after each batch of every life, by the batch's number over all lives.
-    history: HashMap<u32, Digest>,
+    life: u32,
+    /// What was held after each batch, and in which life, by the batch's number over all lives.
+    history: HashMap<u32, (Digest, u32)>,
     contents: Vec<ContentHash>,
 }
 
@@ -52,7 +53,7 @@ impl Engine {
         });
         let contents = contents.collect();
         let (held, kept, history) = (BTreeMap::new(), VecDeque::new(), HashMap::new());
-        Self { rank, clears_at_start, window, held, kept, next: 0, published: 0, history, contents }
+        Self { rank, clears_at_start, window, held, kept, next: 0, published: 0, life: 0, history, contents }
     }
 
     /// Another life begins, with an empty cache.
@@ -60,6 +61,7 @@ impl Engine {
         self.held.clear();
         self.kept.clear();
         self.next = 0;
+        self.life += 1;
         self.clears_at_start.then(|| self.publish(&[Told::Cleared]))
     }
 
@@ -106,7 +108,12 @@ impl Engine {
 
     /// What was held after the batch `number` of all lives.
     pub(crate) fn digest_after(&self, number: u32) -> Digest {
-        self.history[&number]
+        self.history[&number].0
+    }
+
+    /// Whether the batch `number` of all lives is of this life.
+    pub(crate) fn is_of_this_life(&self, number: u32) -> bool {
+        self.history[&number].1 == self.life
     }
 
     /// Whether what it keeps tells all that it holds: from its first batch, or from a clear, legibly and without a hole.
@@ -143,7 +150,7 @@ impl Engine {
 
     fn publish(&mut self, told: &[Told]) -> Published {
         self.published += 1;
-        self.history.insert(self.published, self.digest());
+        self.history.insert(self.published, (self.digest(), self.life));
         let clears = told.iter().any(|event| matches!(event, Told::Cleared));
         let published = Published { sequence: self.next, payload: self.encode(told), clears, corrupt: false };
         self.next += 1;

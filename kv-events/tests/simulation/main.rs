@@ -16,10 +16,13 @@ mod shrink;
 mod source;
 mod world;
 
-use std::env;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use std::{env, thread};
 
 use plan::Plan;
+use world::Failure;
 
 /// A number from the environment.
 fn setting(name: &str, default: u64) -> u64 {
@@ -30,12 +33,31 @@ fn setting(name: &str, default: u64) -> u64 {
 fn every_seed_ends_exact_or_says_why_not() {
     let (first, seeds) = (setting("KV_SIM_FIRST", 0), setting("KV_SIM_SEEDS", 10_000));
     let begun = Instant::now();
-    for seed in first..first + seeds {
-        let plan = Plan::draw(seed);
-        if let Err(failure) = shrink::run(&plan) {
-            let (shortest, why) = shrink::shortest(&plan, failure);
-            panic!("seed {seed}: {why}\n{} of {} actions are enough:\n{shortest}", shortest.actions.len(), plan.actions.len());
+    let failed = search(first, first.saturating_add(seeds));
+    let took = begun.elapsed();
+    println!("{seeds} seeds from {first} in {took:.1?}, {:.0} a second", seeds as f64 / took.as_secs_f64());
+    let Some((seed, failure)) = failed else { return };
+    let plan = Plan::draw(seed);
+    let (shortest, why) = shrink::shortest(&plan, failure);
+    panic!("seed {seed}: {why}\n{} of {} actions are enough:\n{shortest}", shortest.actions.len(), plan.actions.len());
+}
+
+/// Runs the seeds from `first` to `end` on all cores, until one fails.
+fn search(first: u64, end: u64) -> Option<(u64, Failure)> {
+    let (next, failed) = (AtomicU64::new(first), Mutex::new(None));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Ordering::Relaxed)
+                    && seed < end
+                    && failed.lock().is_ok_and(|failed| failed.is_none())
+                {
+                    if let Err(failure) = shrink::run(&Plan::draw(seed)) {
+                        *failed.lock().expect("no holder panics") = Some((seed, failure));
+                    }
+                }
+            });
         }
-    }
-    println!("{seeds} seeds from {first} in {:.1?}, {:.0} a second", begun.elapsed(), seeds as f64 / begun.elapsed().as_secs_f64());
+    });
+    failed.into_inner().expect("no holder panics")
 }

@@ -137,9 +137,10 @@ impl Op {
     }
 
     fn draw_fault(random: &mut Random) -> Self {
-        match random.below(29) {
+        match random.below(32) {
             0..4 => Self::Restart { down: random.within_ms(2000) },
-            4 => Self::RestartInPlace,
+            4 | 29 => Self::RestartInPlace,
+            28 | 30 => Self::GatewayRestart,
             5..9 => Self::Cut { down: random.within_ms(4000) },
             9..13 => Self::Drop { batches: 1 + small(random, 6) },
             13 => Self::Duplicate,

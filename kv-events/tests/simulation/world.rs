@@ -350,6 +350,9 @@ impl<I: Index> World<I> {
             Trust::Exact if at.gateway.digest(&self.index) != at.source.engine.digest() => {
                 self.fail(rank, "wrong after a silence, and called exact")
             }
+            Trust::Exact | Trust::ExactAsOf { .. } if at.source.link.up && !at.is_of_this_life() => {
+                self.fail(rank, "connected to another life, and called exact")
+            }
             Trust::ExactAsOf { .. } if !at.replays && at.gateway.last != at.gateway.heard => {
                 self.fail(rank, "exact as of another batch than the last that came")
             }
@@ -366,6 +369,7 @@ impl<I: Index> World<I> {
             Trust::Exact if is_right && at.replays => Ok(()),
             Trust::Exact => self.fail(rank, "wrong at the end, and called exact"),
             Trust::Degraded(degraded) if degraded.repairable => self.fail(rank, "not repaired, and said to be repairable"),
+            Trust::ExactAsOf { .. } if !at.is_of_this_life() => self.fail(rank, "of another life at the end, and called exact"),
             _ if at.replays && at.source.engine.keeps_all() => self.fail(rank, "the publisher keeps all, and it is not exact"),
             Trust::Degraded(_) if at.touched || at.replays => Ok(()),
             Trust::ExactAsOf { .. } if !at.replays && (is_right || at.touched) => Ok(()),
@@ -385,6 +389,13 @@ impl<I: Index> World<I> {
             at.gateway.counts(),
             at.gateway.follower(),
         ))
+    }
+}
+
+impl<I: Index> Rank<I> {
+    /// Whether what the gateway holds is of the engine's present life, if it is of any.
+    fn is_of_this_life(&self) -> bool {
+        self.gateway.last.is_none_or(|last| self.source.engine.is_of_this_life(last))
     }
 }
 
