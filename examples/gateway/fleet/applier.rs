@@ -35,8 +35,14 @@ impl<W: Worker> Applier<W> {
                 self.stream.apply(&batch);
                 self.sequence = Some(sequence);
             }
-            Change::Clear => (self.sequence, _) = (None, self.stream.clear()),
-            Change::Restart => (self.sequence, _) = (None, self.stream.restart()),
+            Change::Clear => {
+                self.stream.clear();
+                self.sequence = None;
+            }
+            Change::Restart => {
+                self.stream.restart();
+                self.sequence = None;
+            }
             Change::Nothing => {}
         }
     }

@@ -12,6 +12,7 @@ use kv_index::{Index, WorkersExhausted};
 
 use super::applier::Applier;
 use super::engine::Engine;
+use super::reserved::Reserved;
 use crate::gateway::settings::EngineSpec;
 
 /// An index of what the engines hold, written by lanes: a few threads that apply all streams' events, each stream's in order.
@@ -28,6 +29,7 @@ where
     pub(super) queue: QueueOptions,
     /// Names this process in the lives of publishers that it watches.
     pub(super) watcher: u64,
+    pub(super) reserved: Arc<Reserved>,
 }
 
 /// The feeding end of a rank's stream.
@@ -40,7 +42,13 @@ where
     /// # Errors
     /// [`PoolError`] when there cannot be so many lanes.
     pub(crate) fn new(index: I, lanes: usize) -> Result<Self, PoolError> {
-        Ok(Self { index, pool: Pool::spawn(lanes, |_| ())?, queue: QueueOptions::default(), watcher: random() })
+        Ok(Self {
+            index,
+            pool: Pool::spawn(lanes, |_| ())?,
+            queue: QueueOptions::default(),
+            watcher: random(),
+            reserved: Arc::default(),
+        })
     }
 
     /// Gives the rank at the place `rank` of `engine` a worker of its own, which holds nothing.

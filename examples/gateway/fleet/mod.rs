@@ -7,6 +7,7 @@ mod laned;
 mod models;
 mod poll;
 mod rank;
+mod reserved;
 mod tally;
 mod ticket;
 #[cfg(test)]
@@ -93,7 +94,8 @@ impl Fleet {
         Err(if absent.iter().any(may_serve) { ApiError::NotReady { model } } else { ApiError::UnknownModel { model } })
     }
 
-    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed to the lanes.
+    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed to the lanes. Waits for the end of
+    /// former feeds of engines of the same names.
     ///
     /// # Errors
     /// [`WatchError`] when the index takes no further rank, or a publisher cannot be listened for.
@@ -105,8 +107,13 @@ impl Fleet {
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
             for rank in 0..engine.ranks().len() {
+                let reservation = laned.reserved.reserve(&format!("{} {rank}", engine.name())).await;
                 if let Some(feed) = feed(engine, rank, laned).await? {
-                    tasks.spawn(feed.run());
+                    tasks.spawn(async move {
+                        feed.run().await;
+                        // After the feed also where the task is aborted.
+                        drop(reservation);
+                    });
                 }
             }
         }

@@ -291,3 +291,20 @@ async fn a_drain_is_over_when_all_that_was_taken_is_applied() {
     assert_eq!(scene.stream(0).counts.stored, 20);
     scene.stop().await;
 }
+
+/// Defect 3: an engine that is watched again waits for the end of its former feeds, also if nobody else does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_watched_again_waits_for_its_former_feeds() {
+    let mut scene = Scene::start(1, true, ROOMY).await;
+    scene.store(0, 0).await;
+    scene.until("it is taken in", || scene.is_exact(0)).await;
+    let (fleet, mut tasks) = (Fleet::new(&[spec(&scene.engines.engines()[0], true)]), JoinSet::new());
+    let again = fleet.watch(&scene.laned, &scene.client, &mut tasks);
+    assert!(timeout(Duration::from_millis(50), again).await.is_err(), "the first feed is still there");
+    scene.tasks.abort_all();
+    timeout(Duration::from_secs(5), fleet.watch(&scene.laned, &scene.client, &mut tasks)).await.expect("it has ended").unwrap();
+    scene.fleet = fleet;
+    scene.until("it is learned by the second", || scene.is_exact(0)).await;
+    tasks.shutdown().await;
+    scene.stop().await;
+}

@@ -10,6 +10,7 @@ use super::held::Held;
 use super::orders::{Change, FollowerCounts, Request, Step};
 use super::pause::Pause;
 use super::recent::Recent;
+use super::resume::Resumption;
 use super::session::{ReplayOutcome, Session};
 use super::trust::{Findings, Trust};
 use crate::limits::{QUIET_MAX, RELEARN_PAUSE, REPLAY_PAUSE};
@@ -41,21 +42,9 @@ pub struct Follower {
     pub(super) recent: Recent,
     /// The last batch that is known to be of the publisher's present life, or the first of all: whoever shows it again is that life.
     pub(super) anchor: Option<Anchor>,
-    pub(super) connected: bool,
-    /// A batch of this connection is known to be of the life that is followed, and so are all that follow on it.
-    pub(super) proven: bool,
-    /// Batches were applied that may be of another life than those before them, or the connection is new and nobody can be asked.
-    pub(super) unverified: bool,
-    /// And the publisher has no longer kept what would tell.
-    pub(super) unverifiable: bool,
-    /// The publisher said that there is nothing behind the last batch, and nothing has happened since that makes it doubtful.
-    pub(super) confirmed: bool,
-    /// The stream was cleared to be learned anew, and is not through yet.
-    pub(super) rebuilding: bool,
-    /// It has been rebuilt since it was last whole: another time would bring nothing new.
-    pub(super) rebuilt: bool,
-    /// The publisher has not kept what would repair the stream.
-    pub(super) hopeless: bool,
+    pub(super) link: Link,
+    pub(super) doubt: Doubt,
+    pub(super) repair: Repair,
     pub(super) unreadable: u64,
     /// Batches that an index lost together with its stream.
     pub(super) forgotten: u64,
@@ -80,17 +69,43 @@ pub struct Follower {
     pub(super) relearn_pause: Pause,
     pub(super) relearn_at: Option<Duration>,
     pub(super) active_at: Duration,
-    /// Nothing is taken before the relay's next connection.
-    pub(super) awaits_link: bool,
-    /// The relay was asked for everything: its first batch is not to be judged by the ones before it.
-    pub(super) from_nothing: bool,
-    /// The next part of the snapshot under way.
-    pub(super) snapshot_next: Option<u32>,
+    pub(super) resumption: Resumption,
     pub(super) degraded_since: Option<Duration>,
     pub(super) shown: Trust,
     pub(super) steps: VecDeque<Step>,
     pub(super) request: Option<Request>,
     pub(super) counts: FollowerCounts,
+}
+
+/// The connection to the publisher or relay.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Link {
+    pub(super) connected: bool,
+    /// A batch of it is known to be of the life that is followed, and so are all that follow on it.
+    pub(super) proven: bool,
+    /// The publisher said that there is nothing behind the last batch, and nothing has happened since that makes it doubtful.
+    pub(super) confirmed: bool,
+}
+
+/// Whether what is held may be of another life than the publisher's present one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doubt {
+    None,
+    /// The replay socket may still tell.
+    Open,
+    /// Nobody can tell any more.
+    ForEver,
+}
+
+/// How it stands with learning the stream anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repair {
+    /// It can be tried.
+    Possible,
+    /// The stream was cleared, and what it held is being replayed.
+    UnderWay,
+    /// The publisher has not kept what it would take.
+    Impossible,
 }
 
 /// A batch that tells one life from another.
@@ -110,14 +125,9 @@ impl Follower {
             cursor: Cursor::new(),
             recent: Recent::default(),
             anchor: None,
-            connected: false,
-            proven: false,
-            unverified: false,
-            unverifiable: false,
-            confirmed: false,
-            rebuilding: false,
-            rebuilt: false,
-            hopeless: false,
+            link: Link::default(),
+            doubt: Doubt::None,
+            repair: Repair::Possible,
             unreadable: 0,
             forgotten: 0,
             findings: Findings::default(),
@@ -134,9 +144,7 @@ impl Follower {
             relearn_pause: Pause::new(RELEARN_PAUSE),
             relearn_at: None,
             active_at: Duration::ZERO,
-            awaits_link: false,
-            from_nothing: false,
-            snapshot_next: None,
+            resumption: Resumption::default(),
             degraded_since: None,
             shown: Trust::default(),
             steps: VecDeque::new(),
@@ -181,7 +189,7 @@ impl Follower {
 
     /// Whether there is a connection to the publisher or relay.
     pub fn is_connected(&self) -> bool {
-        self.connected
+        self.link.connected
     }
 
     /// Whether a replay is under way.
@@ -197,21 +205,21 @@ impl Follower {
     /// There is a connection, and the subscription is on its way: what was published before is not coming.
     pub fn handle_connected(&mut self, now: Duration) {
         self.clock.advance(now);
-        self.connected = true;
+        self.link.connected = true;
         self.cursor.reconnected();
         // They are of an earlier connection: if that was of this life, the replay has them.
         self.counts.stale += self.held.clear();
         match self.source {
             Source::Engine => {
-                self.proven = self.cursor.last().is_none();
-                self.unverified |= !self.proven;
+                self.link.proven = self.cursor.last().is_none();
+                self.doubt_if(!self.link.proven);
             }
             Source::EngineWithReplay => {
-                (self.proven, self.confirmed) = (false, false);
+                (self.link.proven, self.link.confirmed) = (false, false);
                 (self.tries, self.contradictions) = (0, 0);
                 self.ask(false);
             }
-            Source::Relay => (self.proven, self.awaits_link) = (true, false),
+            Source::Relay => (self.link.proven, self.resumption.awaits_link) = (true, false),
         }
         self.settle();
     }
@@ -219,7 +227,7 @@ impl Follower {
     /// The connection is gone.
     pub fn handle_disconnected(&mut self, now: Duration) {
         self.clock.advance(now);
-        (self.connected, self.confirmed) = (false, false);
+        (self.link.connected, self.link.confirmed) = (false, false);
         if self.source == Source::Relay {
             self.relay_gone();
         }
@@ -244,7 +252,7 @@ impl Follower {
     /// Batches of this connection were lost on their way, after the last one and before the next.
     pub fn handle_lagged(&mut self, now: Duration) {
         self.clock.advance(now);
-        self.confirmed = false;
+        self.link.confirmed = false;
         if self.session.is_some() {
             self.owes_session = true;
         } else if self.can_ask() {
@@ -279,7 +287,10 @@ impl Follower {
     /// What applying the latest batches found. Call it when it changes.
     pub fn handle_findings(&mut self, now: Duration, findings: Findings) {
         let now = self.clock.advance(now);
-        if findings.crowded_out > self.findings.crowded_out && self.source == Source::EngineWithReplay && self.relearn_at.is_none() {
+        if findings.crowded_out > self.findings.crowded_out
+            && self.source == Source::EngineWithReplay
+            && self.relearn_at.is_none()
+        {
             self.relearn_at = Some(self.relearn_pause.after(now));
         }
         self.findings = findings;
@@ -324,7 +335,9 @@ impl Follower {
     /// Asks again for what is missing, after a pause.
     fn retry(&mut self) {
         match self.source {
-            Source::EngineWithReplay if self.session.is_none() => self.ask(self.is_incomplete() && !self.hopeless),
+            Source::EngineWithReplay if self.session.is_none() => {
+                self.ask(self.is_incomplete() && self.repair == Repair::Possible);
+            }
             Source::Relay => self.resubscribe_from_nothing(),
             _ => {}
         }
@@ -342,7 +355,7 @@ impl Follower {
 
     /// When a silence has lasted long enough to ask whether it hides a loss.
     fn quiet_until(&self) -> Option<Duration> {
-        let asks = self.connected && self.session.is_none() && self.can_ask();
+        let asks = self.link.connected && self.session.is_none() && self.can_ask();
         asks.then(|| self.active_at.saturating_add(QUIET_MAX))
     }
 
@@ -351,7 +364,7 @@ impl Follower {
         if let Verdict::ApplyAfterLoss { missed, clear } = verdict {
             self.counts.missed = self.counts.missed.saturating_add(missed);
             // What is missing now may have been a clear, from which all can be rebuilt.
-            self.hopeless = false;
+            self.hope();
             if clear {
                 self.clear(Change::Clear);
             }
@@ -359,12 +372,13 @@ impl Follower {
         let Delivery { sequence, fingerprint, bytes, .. } = delivery;
         if delivery.batch.clears() {
             // Whatever was missing before it held nothing that is left.
-            (self.unverified, self.unverifiable, self.hopeless, self.unreadable) = (false, false, false, 0);
+            (self.doubt, self.unreadable) = (Doubt::None, 0);
+            self.hope();
         }
         self.forgotten = 0;
         self.unreadable += u64::from(delivery.is_damaged());
         self.recent.push(sequence, fingerprint);
-        if !self.unverified || self.anchor.is_none() {
+        if self.doubt == Doubt::None || self.anchor.is_none() {
             self.anchor = Some(Anchor { sequence, fingerprint });
         }
         self.push(Change::Apply { sequence, bytes, batch: delivery.batch });
@@ -383,12 +397,25 @@ impl Follower {
         self.cursor = Cursor::new();
         self.recent.clear();
         self.anchor = None;
-        (self.proven, self.confirmed) = (false, false);
-        (self.unverified, self.unverifiable) = (false, false);
-        (self.rebuilding, self.rebuilt, self.hopeless) = (false, false, false);
+        (self.link.proven, self.link.confirmed) = (false, false);
+        (self.doubt, self.repair) = (Doubt::None, Repair::Possible);
         (self.unreadable, self.forgotten) = (0, 0);
-        (self.hole_behind, self.snapshot_next) = (None, None);
+        (self.hole_behind, self.resumption.snapshot_next) = (None, None);
         self.findings = Findings::default();
+    }
+
+    /// What is held may be of another life, if `doubtful`.
+    pub(super) fn doubt_if(&mut self, doubtful: bool) {
+        if doubtful {
+            self.doubt = self.doubt.max(Doubt::Open);
+        }
+    }
+
+    /// Something new is known, or missing: what could not be repaired before may be now.
+    fn hope(&mut self) {
+        if self.repair == Repair::Impossible {
+            self.repair = Repair::Possible;
+        }
     }
 
     pub(super) fn clear(&mut self, change: Change) {

@@ -21,7 +21,7 @@ impl Follower {
     pub(super) fn live(&mut self, delivery: Delivery) {
         let witness = self.witness();
         if let Some(delivery) = self.judge(delivery, witness) {
-            self.confirmed = false;
+            self.link.confirmed = false;
             self.held.push(self.sessions, delivery);
             self.ask(false);
         }
@@ -46,7 +46,7 @@ impl Follower {
                 _ => self.witness(),
             };
             if let Some(delivery) = self.judge(delivery, witness) {
-                self.confirmed = false;
+                self.link.confirmed = false;
                 self.held.put_back(seen, delivery);
                 self.ask(false);
             }
@@ -63,11 +63,11 @@ impl Follower {
         match (is_known, witness) {
             (Some(true), _) => {
                 // The connection shows a batch of the life that is followed.
-                (self.proven, self.contradictions) = (true, 0);
+                (self.link.proven, self.contradictions) = (true, 0);
                 self.counts.stale += 1;
                 None
             }
-            _ if self.proven => self.judge_proven(delivery, is_known, witness),
+            _ if self.link.proven => self.judge_proven(delivery, is_known, witness),
             (_, Witness::Unasked) => Some(delivery),
             (_, Witness::Asked) => {
                 self.unwitnessed(delivery.sequence);
@@ -101,9 +101,9 @@ impl Follower {
     fn judge_alone(&mut self, delivery: Delivery, is_known: Option<bool>) -> Option<Delivery> {
         if self.cursor.last().is_none() {
             // Nothing is held yet that it could be mixed with.
-            self.proven = true;
+            self.link.proven = true;
         } else if is_known.is_none() {
-            self.unverified = true;
+            self.doubt_if(true);
         }
         self.judge_proven(delivery, is_known, Witness::Absent)
     }
@@ -115,7 +115,7 @@ impl Follower {
             return Some(delivery);
         }
         // What is held from here on is of this connection alone.
-        self.proven = true;
+        self.link.proven = true;
         let verdict = self.cursor.admit_live(delivery.sequence, delivery.batch.clears());
         self.apply_live(delivery, verdict);
         None
@@ -129,11 +129,11 @@ impl Follower {
         if self.contradictions >= CONTRADICTIONS_MAX {
             // Once more is enough the next time.
             self.contradictions -= 1;
-            self.confirmed = false;
-            self.unverified |= self.cursor.last().is_some();
+            self.link.confirmed = false;
+            self.doubt_if(self.cursor.last().is_some());
             (self.rests, self.retry_at) = (true, Some(self.clock.now().saturating_add(REPLAY_PAUSE.1)));
         } else if self.cursor.last().is_none_or(|last| sequence > last) {
-            self.confirmed = false;
+            self.link.confirmed = false;
             self.ask_soon();
         }
     }

@@ -45,7 +45,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..20 {
             let due = pause.after(now);
-            pauses.push(due - now);
+            pauses.push(due.saturating_sub(now));
             now = due;
         }
         assert_eq!((pauses[0], pauses[1], pauses[19]), (first, first * 2, longest));

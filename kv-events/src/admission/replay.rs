@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Verdict};
 use super::delivery::Delivery;
-use super::follower::{Anchor, Follower, Source};
+use super::follower::{Anchor, Doubt, Follower, Repair, Source};
 use super::orders::{Change, Request};
 use super::session::{ReplayOutcome, Session};
 use crate::limits::REPLAY_TRIES_MAX;
@@ -29,7 +29,7 @@ impl Follower {
 
     /// Batches are missing that the publisher may still have.
     pub(super) fn plan_repair(&mut self) {
-        if self.is_incomplete() && !self.hopeless && self.source != Source::Engine && self.retry_at.is_none() {
+        if self.is_incomplete() && self.repair == Repair::Possible && self.source != Source::Engine && self.retry_at.is_none() {
             self.ask_soon();
         }
     }
@@ -71,8 +71,7 @@ impl Follower {
         self.cursor = Cursor::new();
         self.recent.clear();
         self.anchor = None;
-        (self.unverified, self.unverifiable) = (false, false);
-        (self.rebuilding, self.rebuilt) = (true, true);
+        (self.doubt, self.repair) = (Doubt::None, Repair::UnderWay);
         self.clear(Change::Clear);
     }
 
@@ -102,7 +101,7 @@ impl Follower {
 
     /// Leaves the replay socket alone for a while.
     fn rest(&mut self) {
-        (self.tries, self.rests, self.confirmed) = (0, true, false);
+        (self.tries, self.rests, self.link.confirmed) = (0, true, false);
         self.ask_soon();
     }
 
@@ -119,7 +118,7 @@ impl Follower {
 
     fn apply_replayed(&mut self, delivery: Delivery) {
         if let Some(session) = self.session.as_mut() {
-            session.advanced = true;
+            session.applied += 1;
         }
         let verdict = self.cursor.admit_replayed(delivery.sequence, delivery.batch.clears());
         if verdict != Verdict::Stale {
@@ -138,7 +137,7 @@ impl Follower {
             }
             ReplayOutcome::Incomplete => {
                 self.counts.replays_incomplete += 1;
-                if ended.advanced && self.tries < REPLAY_TRIES_MAX {
+                if ended.applied > 0 && self.tries < REPLAY_TRIES_MAX {
                     self.tries += 1;
                     return self.ask(false);
                 }
@@ -151,32 +150,33 @@ impl Follower {
     fn told_all(&mut self, ended: &Session) {
         self.tries = 0;
         self.replay_pause.reset();
-        (self.rebuilding, self.confirmed) = (false, !self.owes_session);
+        self.link.confirmed = !self.owes_session;
         self.verify(ended);
         if ended.from == 0 && ended.high.is_none() {
             // A publisher that has kept no batch, not even its last, has published none.
             self.forgotten = 0;
         }
-        if self.is_incomplete() {
-            let told_from_start = ended.from == 0 && (ended.seeks || ended.known_last.is_none());
-            self.hopeless |= std::mem::take(&mut self.rebuilt) || told_from_start;
-            self.plan_repair();
-        } else {
-            self.rebuilt = false;
-            // It looked for a start in vain.
-            self.hopeless |= ended.seeks && self.findings.crowded_out > 0;
-        }
+        // All that it has kept has been seen: in a session from the start, or in a rebuild.
+        let told_from_start = ended.from == 0 && (ended.seeks || ended.known_last.is_none());
+        let lacks = match self.repair {
+            Repair::Impossible => true,
+            Repair::UnderWay => self.is_incomplete(),
+            Repair::Possible => told_from_start && (self.is_incomplete() || ended.seeks && self.findings.crowded_out > 0),
+        };
+        self.repair = if lacks { Repair::Impossible } else { Repair::Possible };
+        self.plan_repair();
     }
 
     /// Whether what is held is of the publisher's present life, now that it has told all that it has kept.
     fn verify(&mut self, ended: &Session) {
-        self.unverified &= self.unverifiable || !(ended.is_known_life && ended.showed_last);
         let is_beyond = |anchor: Anchor| ended.first.is_some_and(|first| first > anchor.sequence);
-        if self.unverified && self.anchor.is_some_and(is_beyond) {
+        if self.doubt == Doubt::Open && ended.is_known_life && ended.showed_last {
+            self.doubt = Doubt::None;
+        } else if self.doubt == Doubt::Open && self.anchor.is_some_and(is_beyond) {
             // What would tell is no longer kept, and never will be again.
-            self.unverifiable = true;
+            self.doubt = Doubt::ForEver;
         }
-        if self.unverified && !self.unverifiable {
+        if self.doubt == Doubt::Open {
             self.ask_soon();
         } else if let Some(sequence) = self.cursor.last() {
             // Lives to come are told from this one by its last batch.
@@ -185,8 +185,10 @@ impl Follower {
     }
 
     fn told_not_all(&mut self) {
-        (self.rebuilding, self.rebuilt) = (false, false);
-        self.unverified |= !self.proven && self.cursor.last().is_some();
+        if self.repair == Repair::UnderWay {
+            self.repair = Repair::Possible;
+        }
+        self.doubt_if(!self.link.proven && self.cursor.last().is_some());
         self.rest();
     }
 }

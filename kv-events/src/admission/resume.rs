@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cursor::{Cursor, Verdict};
 use super::delivery::Delivery;
-use super::follower::{Anchor, Follower, Source};
+use super::follower::{Anchor, Follower, Repair, Source};
 use super::orders::{Change, Request};
 use crate::{Batch, Incarnation, Position};
 
@@ -25,12 +25,23 @@ pub struct SnapshotPart {
     pub batch: Batch,
 }
 
+/// How it stands with a relay's stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Resumption {
+    /// Nothing is taken before the next connection.
+    pub(super) awaits_link: bool,
+    /// It was asked for everything: its first batch is not to be judged by the ones before it.
+    pub(super) from_nothing: bool,
+    /// The next part of the snapshot under way.
+    pub(super) snapshot_next: Option<u32>,
+}
+
 impl Follower {
     /// The relay ended the stream because it cannot resume it (`OUT_OF_RANGE`), or because the publisher's life ended or we were too
     /// slow (`DATA_LOSS`): everything is learned anew.
     pub fn handle_rejected(&mut self, now: Duration) {
         self.clock.advance(now);
-        self.connected = false;
+        self.link.connected = false;
         if self.source == Source::Relay {
             self.begin_life();
             self.resubscribe(None);
@@ -42,9 +53,9 @@ impl Follower {
     /// not the last here, the end of the stream was lost.
     pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64) {
         self.active_at = self.clock.advance(now);
-        let follows = self.source == Source::Relay && !self.awaits_link && incarnation == self.incarnation;
+        let follows = self.source == Source::Relay && !self.resumption.awaits_link && incarnation == self.incarnation;
         match self.cursor.last() {
-            Some(last) if follows && last == sequence => self.confirmed = true,
+            Some(last) if follows && last == sequence => self.link.confirmed = true,
             Some(last) if follows && last < sequence => self.resubscribe(self.position()),
             _ => {}
         }
@@ -54,16 +65,16 @@ impl Follower {
     /// A part of a snapshot came. It stands outside of the rules for batches.
     pub fn handle_snapshot(&mut self, now: Duration, part: SnapshotPart) {
         self.active_at = self.clock.advance(now);
-        if self.source == Source::Relay && !self.awaits_link {
+        if self.source == Source::Relay && !self.resumption.awaits_link {
             self.snapshot_part(part);
         }
         self.settle();
     }
 
     fn snapshot_part(&mut self, part: SnapshotPart) {
-        let expected = self.snapshot_next.unwrap_or(0);
+        let expected = self.resumption.snapshot_next.unwrap_or(0);
         if part.index == 0 {
-            self.from_nothing = false;
+            self.resumption.from_nothing = false;
             self.begin_life();
             self.counts.restarts -= 1;
             self.counts.rebuilds += 1;
@@ -75,32 +86,32 @@ impl Follower {
         }
         self.counts.snapshot += 1;
         let is_last = part.index.saturating_add(1) >= part.count;
-        self.snapshot_next = (!is_last).then_some(part.index.saturating_add(1));
+        self.resumption.snapshot_next = (!is_last).then_some(part.index.saturating_add(1));
         if is_last {
             self.cursor = Cursor::resumed(part.through, part.unknown_before);
             self.anchor = Some(Anchor { sequence: part.through, fingerprint: None });
-            self.proven = true;
-            self.hopeless = part.unknown_before > 0;
+            self.link.proven = true;
+            self.repair = if part.unknown_before > 0 { Repair::Impossible } else { Repair::Possible };
         }
         self.push(Change::Apply { sequence: part.through, bytes: 0, batch: part.batch });
     }
 
     /// Judges a batch of a relay.
     pub(super) fn relayed(&mut self, delivery: Delivery) {
-        if self.awaits_link {
+        if self.resumption.awaits_link {
             self.counts.late += 1;
             return;
         }
-        if self.snapshot_next.is_some() {
+        if self.resumption.snapshot_next.is_some() {
             // A snapshot comes whole before what follows it.
             self.begin_life();
             return self.resubscribe(None);
         }
-        if std::mem::take(&mut self.from_nothing) && self.cursor.last().is_some() {
-            let hopeless = self.hopeless;
+        if std::mem::take(&mut self.resumption.from_nothing) && self.cursor.last().is_some() {
+            let repair = self.repair;
             self.forget();
             self.clear(Change::Clear);
-            self.hopeless = hopeless;
+            self.repair = repair;
         }
         self.adopt(delivery.incarnation);
         let clears = delivery.batch.clears();
@@ -126,24 +137,24 @@ impl Follower {
 
     /// The connection to the relay is gone. Half a snapshot is worth nothing.
     pub(super) fn relay_gone(&mut self) {
-        if self.snapshot_next.is_some() {
+        if self.resumption.snapshot_next.is_some() {
             self.begin_life();
         }
-        if !self.awaits_link {
+        if !self.resumption.awaits_link {
             self.resubscribe(self.position());
         }
     }
 
     /// Asks for everything, once: what a relay cannot repair then, it cannot later.
     pub(super) fn resubscribe_from_nothing(&mut self) {
-        self.hopeless = true;
+        self.repair = Repair::Impossible;
         self.resubscribe(None);
     }
 
     pub(super) fn resubscribe(&mut self, after: Option<Position>) {
         self.counts.resubscriptions += 1;
-        (self.confirmed, self.awaits_link, self.retry_at) = (false, true, None);
-        self.from_nothing = after.is_none();
+        (self.link.confirmed, self.resumption.awaits_link, self.retry_at) = (false, true, None);
+        self.resumption.from_nothing = after.is_none();
         self.request = Some(Request::Resubscribe { after });
     }
 }

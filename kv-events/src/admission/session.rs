@@ -22,8 +22,8 @@ pub(super) struct Session {
     pub(super) first: Option<u64>,
     /// The highest sequence that was answered.
     pub(super) high: Option<u64>,
-    /// An answer was new.
-    pub(super) advanced: bool,
+    /// Answers that were new.
+    pub(super) applied: u64,
     ends: Duration,
     silent: Duration,
 }
@@ -48,7 +48,7 @@ impl Session {
             showed_last: last.is_none(),
             first: None,
             high: None,
-            advanced: false,
+            applied: 0,
             ends: now.saturating_add(REPLAY_MAX),
             silent: now.saturating_add(REPLAY_SILENCE_MAX),
         }

@@ -1,6 +1,6 @@
 //! What the index is worth, from all that a follower knows.
 
-use super::follower::{Follower, Source};
+use super::follower::{Doubt, Follower, Repair, Source};
 use super::trust::{Degraded, Trust};
 
 impl Follower {
@@ -11,17 +11,17 @@ impl Follower {
             lost: self.cursor.missed() - self.cursor.unknown_before(),
             unknown_before: self.cursor.unknown_before().max(self.forgotten),
             unreadable: self.unreadable,
-            unverified: self.unverified,
+            unverified: self.doubt != Doubt::None,
             findings: self.findings,
             repairable: self.is_repairable(),
         };
-        let is_learning = self.rebuilding || self.snapshot_next.is_some();
+        let is_learning = self.repair == Repair::UnderWay || self.resumption.snapshot_next.is_some();
         let is_degraded = degraded.reasons().next().is_some();
         self.degraded_since = (is_degraded && !is_learning).then_some(degraded.since);
         match self.cursor.last() {
             _ if is_learning => Trust::Resyncing,
             _ if is_degraded => Trust::Degraded(degraded),
-            _ if self.confirmed && self.connected => Trust::Exact,
+            _ if self.link.confirmed && self.link.connected => Trust::Exact,
             Some(sequence) => Trust::ExactAsOf { sequence },
             None if self.session.is_some() && self.counts.restarts > 0 => Trust::Resyncing,
             None => Trust::Unheard,
@@ -29,8 +29,8 @@ impl Follower {
     }
 
     fn is_repairable(&self) -> bool {
-        let needs_start = self.hopeless && (self.is_incomplete() || self.findings.crowded_out > 0);
+        let needs_start = self.repair == Repair::Impossible && (self.is_incomplete() || self.findings.crowded_out > 0);
         let only_the_engine_knows = self.unreadable > 0 || self.findings.refused > 0 || self.findings.waiting_blocks > 0;
-        self.source != Source::Engine && !needs_start && !only_the_engine_knows && !self.unverifiable
+        self.source != Source::Engine && !needs_start && !only_the_engine_knows && self.doubt != Doubt::ForEver
     }
 }

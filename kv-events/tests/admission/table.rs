@@ -8,8 +8,14 @@ use kv_events::{ReplayOutcome, Source};
 
 use crate::rig::{Rig, batch, clear};
 
+/// Brings a follower into a state.
+type Bring = fn(Source) -> Rig;
+
+/// Gives it an input.
+type Give = fn(&mut Rig);
+
 /// Names a state and brings a follower into it. In all but the first, the batches 0 to 5 of the life 1 are applied.
-const STATES: [(&str, fn(Source) -> Rig); 8] = [
+const STATES: [(&str, Bring); 8] = [
     ("new", Rig::new),
     ("following", |source| Rig::at(source, 5)),
     ("disconnected", |source| with(source, |rig| _ = rig.disconnect())),
@@ -41,7 +47,7 @@ const STATES: [(&str, fn(Source) -> Rig); 8] = [
     }),
 ];
 
-const INPUTS: [(&str, fn(&mut Rig)); 14] = [
+const INPUTS: [(&str, Give); 14] = [
     ("connected", |rig| rig.follower.handle_connected(rig.now)),
     ("disconnected", |rig| rig.follower.handle_disconnected(rig.now)),
     ("live 5", |rig| rig.follower.handle_live(rig.now, batch(1, 5))),
@@ -84,7 +90,8 @@ fn table() -> String {
                 let mut rig = begun.clone();
                 give(&mut rig);
                 let told = rig.told();
-                writeln!(out, "    {input:18} {:34} {}", if told.is_empty() { "-" } else { &told }, rig.trust()).expect("to memory");
+                writeln!(out, "    {input:18} {:34} {}", if told.is_empty() { "-" } else { &told }, rig.trust())
+                    .expect("to memory");
             }
         }
     }

@@ -180,7 +180,11 @@ fn encode_event(out: &mut Vec<u8>, event: &Told) {
             text(out, "BlockStored");
             array(out, path.len() - from);
             (from + 1..=path.len()).for_each(|len| number(out, name(&path[..len]).0));
-            if *from > 0 { number(out, name(&path[..*from]).0) } else { nil(out) }
+            if *from > 0 {
+                number(out, name(&path[..*from]).0);
+            } else {
+                nil(out);
+            }
             let tokens: Vec<u32> = path[*from..].iter().flat_map(|&word| tokens_of(word)).collect();
             array(out, tokens.len());
             tokens.iter().for_each(|&token| number(out, u64::from(token)));
@@ -221,7 +225,10 @@ fn nil(out: &mut Vec<u8>) {
 
 /// An engine's hash of a block: of its whole path. FNV-1a.
 fn name(path: &[u8]) -> BlockName {
-    BlockName(path.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &word| (hash ^ u64::from(word) ^ 0x100).wrapping_mul(0x100_0000_01b3)))
+    BlockName(
+        path.iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &word| (hash ^ u64::from(word) ^ 0x100).wrapping_mul(0x100_0000_01b3)),
+    )
 }
 
 fn tokens_of(word: u8) -> [u32; BLOCK_TOKENS as usize] {

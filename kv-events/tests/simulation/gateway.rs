@@ -116,8 +116,14 @@ impl<I: Index> Gateway<I> {
                 self.last = number_of(batch.timestamp_s).or(self.last);
                 self.applied += 1;
             }
-            Change::Clear => (self.last, _) = (None, self.stream.clear()),
-            Change::Restart => (self.last, _) = (None, self.stream.restart()),
+            Change::Clear => {
+                self.stream.clear();
+                self.last = None;
+            }
+            Change::Restart => {
+                self.stream.restart();
+                self.last = None;
+            }
             Change::Nothing => {}
         }
         self.trust = step.trust;

@@ -250,8 +250,14 @@ impl<I: Index> World<I> {
                 self.disconnect(rank);
                 self.schedule(now + down, rank, What::Link);
             }
-            Op::Drop { batches } => (at.touched, _) = (true, source.link.drop_next(batches)),
-            Op::Lag { batches } => (at.touched, _) = (true, source.link.lag_next(batches)),
+            Op::Drop { batches } => {
+                at.touched = true;
+                source.link.drop_next(batches);
+            }
+            Op::Lag { batches } => {
+                at.touched = true;
+                source.link.lag_next(batches);
+            }
             Op::Duplicate => source.link.duplicate_next(),
             Op::Delay { by } => source.link.delay = by,
             Op::Replay(socket) => source.socket = socket,
