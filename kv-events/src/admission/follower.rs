@@ -31,8 +31,11 @@ pub enum Source {
 ///
 /// It has no clock and no socket. Its caller tells it what happens (`handle_*`), and after each call, and whenever the moment of
 /// [`next_timeout`](Self::next_timeout) has come ([`handle_timeout`](Self::handle_timeout)), takes what there is to do
-/// ([`poll_step`](Self::poll_step), [`poll_request`](Self::poll_request)) until there is nothing more. `now` is the time since any moment
-/// of the caller's choice. The rules are in [the module's documentation](super).
+/// ([`poll_step`](Self::poll_step), [`poll_request`](Self::poll_request)) until there is nothing more. The rules are in
+/// [the module's documentation](super).
+///
+/// `now` is the time since any moment of the caller's choice. A clock that jumps does no harm beyond one wait of the caller's, which it
+/// makes too long or too short.
 #[derive(Clone, Debug)]
 pub struct Follower {
     pub(super) source: Source,
@@ -303,7 +306,9 @@ impl Follower {
         self.counts.failures += 1;
         let forgotten = self.cursor.last().map_or(self.forgotten, |last| last.saturating_add(1));
         self.steps.clear();
-        self.session = None;
+        if self.session.take().is_some() {
+            self.request = Some(Request::StopReplay);
+        }
         self.forget();
         self.forgotten = forgotten;
         // What made it fail may do so again.

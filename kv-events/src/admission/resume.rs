@@ -75,10 +75,10 @@ impl Follower {
         let expected = self.resumption.snapshot_next.unwrap_or(0);
         if part.index == 0 {
             self.resumption.from_nothing = false;
-            self.begin_life();
-            self.counts.restarts -= 1;
             self.counts.rebuilds += 1;
             self.incarnation = part.incarnation;
+            self.forget();
+            self.clear(Change::Restart);
         } else if part.index != expected || part.incarnation != self.incarnation {
             // A part is missing: what came is not all, and there is no place to resume from.
             self.begin_life();

@@ -40,6 +40,8 @@ struct Rank<I: Index> {
     process: u64,
     /// A fault has touched the stream since its gateway began.
     touched: bool,
+    /// All that its link may lose can be had from the replay socket, at any time.
+    keeps_all: bool,
     /// When the engine last changed.
     changed: Duration,
 }
@@ -75,6 +77,7 @@ impl<I: Index> World<I> {
             process: 0,
             // Its first batch is out before anybody listens.
             touched: rank.clears_at_start,
+            keeps_all: rank.replays && rank.window > 1000,
             changed: Duration::ZERO,
         };
         let ranks = (0..).zip(&plan.ranks).map(rank).collect();
@@ -219,6 +222,17 @@ impl<I: Index> World<I> {
         let now = self.now;
         let at = &mut self.ranks[rank];
         let alive = at.source.alive;
+        at.keeps_all &= matches!(
+            action.op,
+            Op::Work { .. }
+                | Op::Clear
+                | Op::Cut { .. }
+                | Op::Drop { .. }
+                | Op::Duplicate
+                | Op::Lag { .. }
+                | Op::Delay { .. }
+                | Op::Quiet
+        );
         let source = &mut at.source;
         match action.op {
             Op::Work { batches } if alive => (0..batches).for_each(|_| {
@@ -337,6 +351,9 @@ impl<I: Index> World<I> {
     fn check(&self, rank: usize) -> Result<(), Failure> {
         let at = &self.ranks[rank];
         let held = at.gateway.digest(&self.index);
+        if at.keeps_all && at.gateway.counts().missed > 0 {
+            return self.fail(rank, "it lost what the publisher has kept");
+        }
         if !at.gateway.trust.is_exact_as_of_last() {
             return Ok(());
         }
