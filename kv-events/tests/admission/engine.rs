@@ -67,6 +67,30 @@ fn without_a_replay_socket_a_new_connection_is_not_verified() {
     assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 8 });
 }
 
+#[test]
+fn what_can_no_longer_be_verified_is_said_until_a_clear() {
+    let unverified = || {
+        let mut rig = Rig::at(REPLAYS, 5);
+        rig.disconnect();
+        rig.connect();
+        rig.answer([], INCOMPLETE);
+        assert_eq!(rig.lives(1, 6..=9), "6 7 8 9", "it goes on while the replay socket rests");
+        assert!(degraded(&rig).unverified && degraded(&rig).repairable);
+        assert_eq!(rig.pass(1), "?5", "from the last batch that is known to be of this life");
+        rig
+    };
+    let mut rig = unverified();
+    rig.replay_to(1, 9, COMPLETE);
+    assert_eq!(rig.trust(), "exact");
+    let mut rig = unverified();
+    rig.answer((7..=9).map(|sequence| batch(1, sequence)), COMPLETE);
+    assert!(degraded(&rig).unverified && !degraded(&rig).repairable, "the window has moved on");
+    assert_eq!((rig.pass(5).as_str(), rig.replay_to(1, 9, COMPLETE).as_str()), ("?9", ""));
+    assert!(degraded(&rig).unverified, "another question does not make it better");
+    let mut rig = unverified();
+    assert!(rig.answer((5..=9).map(|sequence| batch(u64::from(sequence > 5) + 1, sequence)), COMPLETE).starts_with("restart ?0"));
+}
+
 /// D10, D11, P2, P25, R2: an ordinary gap costs one question, and nothing that is held.
 #[test]
 fn a_gap_is_replayed_and_loses_nothing() {
