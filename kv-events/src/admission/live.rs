@@ -29,6 +29,7 @@ impl Follower {
 
     /// Keeps a live batch until the replay under way has ended.
     pub(super) fn hold(&mut self, delivery: Delivery) {
+        self.link.confirmed = false;
         if !self.held.push(self.sessions, delivery) {
             self.counts.overflowed += 1;
             self.owes_session = true;

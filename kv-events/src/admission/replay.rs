@@ -117,6 +117,8 @@ impl Follower {
     }
 
     fn apply_replayed(&mut self, delivery: Delivery) {
+        // More was missing than was known, until the end marker says that this was all.
+        self.link.confirmed = false;
         if let Some(session) = self.session.as_mut() {
             session.applied += 1;
         }

@@ -210,6 +210,19 @@ fn a_silence_is_asked_about() {
     assert_eq!((rig.follower.next_timeout(), rig.follower.trust()), (None, Trust::ExactAsOf { sequence: 5 }));
 }
 
+/// Found by the simulation (seed 357151): a slow answer to a question about a silence, while batches wait for its end.
+#[test]
+fn a_stream_that_has_batches_waiting_is_not_exact() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    assert_eq!((rig.pass(6).as_str(), rig.trust()), ("?5", "exact"));
+    assert_eq!((rig.live(batch(1, 6)).as_str(), rig.trust()), ("", "exact as of the last sequence"));
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    let Some(kv_events::admission::Request::Replay { session, .. }) = rig.asked else { panic!("asked") };
+    (5..=6).for_each(|sequence| rig.follower.handle_replayed(rig.now, session, batch(1, sequence)));
+    assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 6 }, "the silence hid a loss, and perhaps another");
+}
+
 /// A connection that may be an old one's rest is believed only once the replay socket shows one of its batches.
 #[test]
 fn the_first_batch_of_a_connection_is_shown_by_the_replay_socket_or_left() {

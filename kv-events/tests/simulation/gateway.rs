@@ -92,10 +92,6 @@ impl<I: Index> Gateway<I> {
         self.follower.counts()
     }
 
-    pub(crate) fn follower(&self) -> &Follower {
-        &self.follower
-    }
-
     /// Makes all changes, tells what they found, and returns what is asked for.
     fn pump(&mut self, now: Duration) -> Option<Request> {
         loop {

@@ -405,12 +405,11 @@ impl<I: Index> World<I> {
         let at = &self.ranks[rank];
         let (held, engine) = (at.gateway.digest(&self.index), at.source.engine.digest());
         Err(format!(
-            "at {:?} rank {rank}: {why}; {:?}, last {:?}; index {held:?}, engine {engine:?}; {:?}\n{:#?}",
+            "at {:?} rank {rank}: {why}; {:?}, last {:?}; index {held:?}, engine {engine:?}; {:?}",
             self.now,
             at.gateway.trust,
             at.gateway.last,
             at.gateway.counts(),
-            at.gateway.follower(),
         ))
     }
 }
