@@ -46,13 +46,6 @@ pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
 /// What a client is told to wait for when no engine is ready, in seconds: about one poll.
 pub(crate) const RETRY_AFTER_S: u64 = 2;
 
-/// How long a stream may be quiet before its replay socket is asked whether the last batches were lost.
-pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
-
-/// How often a replay that breaks off is asked for again. A publisher's socket drops answers, and mostly the end marker with
-/// them, when its reader is too slow: each further try begins where the last one stopped.
-pub(crate) const REPLAY_TRIES_MAX: usize = 5;
-
 /// How long running answers may go on after Ctrl-C or SIGTERM.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
@@ -61,7 +54,3 @@ pub(crate) const GRACE_LAST: Duration = Duration::from_secs(1);
 
 /// How often the table is drawn: on a terminal, and where the output is a file.
 pub(crate) const TABLE_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-
-/// Shortest and longest pause before a stream that cannot be believed (its events panicked, or the index had no room) is cleared
-/// and replayed. What a cleared stream held is unknown meanwhile, and a replay of thousands of batches is work for its engine.
-pub(crate) const RESYNC_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_mins(5));

@@ -86,6 +86,7 @@ fn show_stream(labels: &[Label], stream: &StreamState) {
         ("live", batches.live),
         ("replayed", batches.replayed),
         ("stale", batches.stale),
+        ("foreign", batches.foreign),
         ("missed", batches.missed),
         ("unreadable", batches.unreadable),
     ];

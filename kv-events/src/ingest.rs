@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kv_index::{BlockName, Removed, StoreError, Stored, View, ViewsExhausted, Worker, WorkerId};
 
+use crate::admission::Findings;
 use crate::copies::{Copies, CopyRule, Left};
 use crate::dialect::{Caveat, Evidence};
 use crate::namespace::Namespaces;
@@ -52,6 +53,8 @@ pub struct Stream<W> {
     profile: Arc<Profile>,
     /// Stores that the index had no room for, since the stream last held nothing.
     crowded_out: u64,
+    /// Stores that the index refused, since the stream last held nothing.
+    refused: u64,
     stored: Vec<Stored>,
     removed: Vec<Removed>,
 }
@@ -108,6 +111,7 @@ impl<W: Worker> Stream<W> {
             counts: Counts::default(),
             profile: Arc::new(Profile::unknown(options.drops_last_block)),
             crowded_out: 0,
+            refused: 0,
             stored: Vec::new(),
             removed: Vec::new(),
             options,
@@ -144,7 +148,7 @@ impl<W: Worker> Stream<W> {
         self.copies.clear();
         self.namespaces.clear();
         self.orphans.clear();
-        self.crowded_out = 0;
+        (self.crowded_out, self.refused) = (0, 0);
     }
 
     /// The worker's id in the index.
@@ -174,6 +178,11 @@ impl<W: Worker> Stream<W> {
         self.crowded_out
     }
 
+    /// What makes the index know less than the rank holds, for the [`Follower`](crate::Follower) whose batches these are.
+    pub fn findings(&self) -> Findings {
+        Findings { waiting_blocks: self.orphans.blocks(), crowded_out: self.crowded_out, refused: self.refused }
+    }
+
     /// Blocks with other than one copy on the device.
     pub fn counted_copies(&self) -> usize {
         self.copies.len()
@@ -198,7 +207,7 @@ impl<W: Worker> Stream<W> {
         let mut ready = vec![store];
         while let Some(store) = ready.pop() {
             let Some(&(any, device)) = self.views.get(usize::from(store.group.0)) else {
-                self.counts.losses.add(Loss::Refused);
+                self.is_refused();
                 continue;
             };
             let mut stored = std::mem::take(&mut self.stored);
@@ -220,10 +229,15 @@ impl<W: Worker> Stream<W> {
                     self.counts.losses.add_many(Loss::OrphanExpired, expired);
                 }
                 Err(StoreError::OverBudget { .. }) => self.has_no_room(),
-                Err(_) => self.counts.losses.add(Loss::Refused),
+                Err(_) => self.is_refused(),
             }
             self.stored = stored;
         }
+    }
+
+    fn is_refused(&mut self) {
+        self.refused += 1;
+        self.counts.losses.add(Loss::Refused);
     }
 
     fn has_no_room(&mut self) {

@@ -18,18 +18,19 @@
 //! | step | module | what it decides |
 //! |---|---|---|
 //! | decode | [`wire`] | what the bytes say, field by field; a bad field costs its event only |
-//! | admit | [`admission`] | whether the batch is new, and what is missing before it |
+//! | admit | [`admission`] | whether the batch is new and of the life that is followed, what is missing before it, and what the result is worth |
 //! | normalize | [`normalize`] | tier, cache group, namespace, places and content; a reason for all that is left out |
 //! | count | [`copies`] | when the last copy of a block is gone |
 //! | apply | [`ingest`] | the change of the index worker; stores without their parent wait |
 //! | look up | [`profile`] | how a prompt must be cut for this stream, and how much of it will be reused |
 //!
-//! A [`Stream`] holds what belongs to one data-parallel rank and takes admitted batches; a [`Cursor`] admits them. Neither has
-//! a clock, a socket or a thread.
+//! A [`Stream`] holds what belongs to one data-parallel rank and takes admitted batches; a [`Follower`] admits them. Neither
+//! has a clock, a socket or a thread.
 //!
 //! # What it promises
 //! * The index holds what the engine holds: duplicate copies, two tiers and cache groups are counted apart.
 //! * What a wire cannot say is a [`Caveat`] of the stream's [`Profile`], and requests that it concerns are not called exact.
+//! * Where it may not, because batches were lost or a publisher may have started again unseen, the stream's [`Trust`] says so.
 //! * Every event that is not used is counted under a [`Loss`].
 //! * Bytes of any kind neither panic nor allocate beyond [`limits`].
 //!
@@ -57,7 +58,7 @@ mod sparse;
 pub mod tier;
 pub mod wire;
 
-pub use admission::{Cursor, Verdict};
+pub use admission::{Cursor, Delivery, Follower, ReplayOutcome, Source, Trust, Verdict};
 pub use copies::CopyRule;
 pub use dialect::{Caveat, Dialect};
 pub use event::{Batch, Cleared, EngineHash, Event, ExtraKey, Layout, Removed, Stored, Tokens};

@@ -1,5 +1,7 @@
 //! Every bound of this crate, with its reason.
 
+use std::time::Duration;
+
 /// Longest payload that is decoded, in bytes. A vLLM step of 8,192 tokens is some 50 kB; 64 MiB is a thousand of them.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
@@ -35,3 +37,37 @@ pub const RESTART_DISTANCE: u64 = 1024;
 /// Most blocks outside GPU memory that a TensorRT-LLM decoder remembers, so that a removal names the tier. Far more than a host
 /// pool holds; beyond it, a removal is taken to be from GPU memory.
 pub const OFF_DEVICE_BLOCKS_MAX: usize = 1 << 20;
+
+/// Most of the last batches whose fingerprints are kept, 16 bytes each: all that lie nearer than [`RESTART_DISTANCE`], so that every number
+/// that comes again is either compared or too far below to be of the same life.
+pub const RECENT_BATCHES_MAX: usize = 1024;
+
+/// Most live batches that wait for a replay to end: 40 s of an engine that makes 100 steps a second, longer than any replay may take.
+pub const HELD_BATCHES_MAX: usize = 4096;
+
+/// Most bytes of these batches' payloads: a thousand prefill steps of 8,192 tokens.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// How long a stream may be quiet before its replay socket is asked whether the last batches were lost.
+pub const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// How long a replay may stay silent. Publishers look at their replay socket every 0.1 s.
+pub const REPLAY_SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a replay may take in all, from the question to the end marker.
+pub const REPLAY_MAX: Duration = Duration::from_secs(30);
+
+/// How often in a row a replay that breaks off is asked for again at once. A publisher's socket drops answers, and mostly the end
+/// marker with them, when its reader is too slow: each further try begins where the last one stopped.
+pub const REPLAY_TRIES_MAX: u8 = 8;
+
+/// Shortest and longest pause before a replay socket that failed is asked again.
+pub const REPLAY_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+
+/// How many batches in a row a replay socket may not know of that its publisher sent before it was asked. Beyond, it may be another's:
+/// it is left alone for the longest pause, and the stream says that its life cannot be verified.
+pub const CONTRADICTIONS_MAX: u8 = 3;
+
+/// Shortest and longest pause before a stream that its index had no room for, or whose events made it panic, is learned anew. What such
+/// a stream held is unknown meanwhile, and a replay of thousands of batches is work for its engine.
+pub const RELEARN_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_mins(5));

@@ -34,6 +34,8 @@ struct RankReport {
     /// The last sequence number taken in.
     sequence: Option<u64>,
     trust: &'static str,
+    /// Why it is degraded.
+    degraded_by: Vec<&'static str>,
     /// Why predictions for some requests, or all, may differ from what the engine reports.
     caveats: Vec<&'static str>,
     dialect: Option<&'static str>,
@@ -87,8 +89,9 @@ fn rank_report(app: &App, rank: &Rank) -> RankReport {
         lookahead_tokens: scheme.map(|scheme| scheme.lookahead_tokens),
         groups: profile.groups.iter().map(|views| format!("{:?}", views.group)).collect(),
         batches: stream.batches,
-        missed_batches: stream.missed,
-        waiting_blocks: stream.waiting_blocks,
+        degraded_by: stream.reasons(),
+        missed_batches: stream.missed(),
+        waiting_blocks: stream.findings.waiting_blocks,
         losses: stream.counts.losses.iter().map(|(loss, count)| (loss.as_str(), count)).collect(),
         in_flight: tally.in_flight.value(),
         requests: tally.requests.value(),

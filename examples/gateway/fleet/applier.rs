@@ -1,31 +1,14 @@
-//! What a lane does for one rank: it applies the steps of the rank's stream, and tells what came of them.
+//! What a lane does for one rank: it makes the changes of the rank's stream, and tells what came of them.
 
 use std::sync::Arc;
 use std::thread;
 
-use kv_events::{Batch, Stream};
+use kv_events::admission::{Change, Step};
+use kv_events::{Stream, Trust};
 use kv_index::{Worker, lanes};
 
 use super::engine::Engine;
 use super::rank::Rank;
-
-/// One change of a stream. A rank's lane has them in the order of its feed.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// The next batch, of a message of so many bytes.
-    Apply { batch: Batch, progress: Progress, bytes: u64 },
-    /// Everything that the rank holds is forgotten.
-    Clear,
-    /// The same, and what was learned of the engine's wire.
-    Restart,
-}
-
-/// Where a stream stands in its publisher's sequence once a step is applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) sequence: u64,
-    pub(super) missed: u64,
-}
 
 /// A rank's stream, in the hands of the lanes.
 #[derive(Debug)]
@@ -34,39 +17,51 @@ pub(super) struct Applier<W> {
     engine: Arc<Engine>,
     /// The rank's place in the engine.
     rank: usize,
+    /// The last batch applied, since the stream last held nothing.
+    sequence: Option<u64>,
 }
 
 impl<W: Worker> Applier<W> {
     /// The stream of the rank at the place `rank` of `engine`, which is shown as one that holds nothing.
     pub(super) fn new(stream: Stream<W>, engine: Arc<Engine>, rank: usize) -> Self {
-        let applier = Self { stream, engine, rank };
-        applier.publish(None);
+        let applier = Self { stream, engine, rank, sequence: None };
+        applier.publish(Trust::Unheard);
         applier
     }
 
-    fn take(&mut self, step: Step) -> Option<Progress> {
-        match step {
-            Step::Apply { batch, progress, .. } => {
+    fn make(&mut self, change: Change) {
+        match change {
+            Change::Apply { sequence, batch, .. } => {
                 self.stream.apply(&batch);
-                return Some(progress);
+                self.sequence = Some(sequence);
             }
-            Step::Clear => self.stream.clear(),
-            Step::Restart => self.stream.restart(),
+            Change::Clear => {
+                self.stream.clear();
+                self.sequence = None;
+            }
+            Change::Restart => {
+                self.stream.restart();
+                self.sequence = None;
+            }
+            Change::Nothing => {}
         }
-        None
     }
 
-    fn publish(&self, progress: Option<Progress>) {
+    /// Shows the stream as it is, with what it is worth; whether it was found to be worth more or less than before.
+    fn publish(&self, trust: Trust) -> bool {
         let stream = &self.stream;
+        let mut finds = false;
         self.rank().publish(|state| {
             state.worker = Some(stream.worker());
             state.profile = stream.profile().clone();
             state.counts = stream.counts().clone();
-            state.sequence = progress.map(|progress| progress.sequence);
-            state.missed = progress.map_or(0, |progress| progress.missed);
-            state.waiting_blocks = stream.waiting_blocks();
-            state.crowded_out = stream.crowded_out();
+            state.sequence = self.sequence;
+            state.trust = trust;
+            finds = state.findings != stream.findings();
+            state.findings = stream.findings();
+            state.failed = false;
         });
+        finds
     }
 
     fn rank(&self) -> &Rank {
@@ -79,17 +74,16 @@ impl<W: Worker + 'static> lanes::Stream for Applier<W> {
 
     fn apply(&mut self, step: Step) -> Option<Step> {
         let alarm = Alarm(self.engine.clone(), self.rank);
-        let progress = self.take(step);
+        self.make(step.change);
         drop(alarm);
-        self.publish(progress);
-        if self.stream.crowded_out() > 0 {
+        if self.publish(step.trust) {
             self.rank().doubt();
         }
         None
     }
 
     fn cost(step: &Step) -> u64 {
-        if let Step::Apply { bytes, .. } = step { *bytes } else { 0 }
+        if let Change::Apply { bytes, .. } = step.change { bytes as u64 } else { 0 }
     }
 }
 
@@ -100,7 +94,7 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         if thread::panicking() {
             let rank = &self.0.ranks()[self.1];
-            rank.publish(|state| state.unlearned = true);
+            rank.publish(|state| state.failed = true);
             rank.doubt();
         }
     }

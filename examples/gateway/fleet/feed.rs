@@ -1,26 +1,25 @@
 //! One rank's events, from its sockets to the lanes that write them into the index.
 //!
-//! Subscribe first, then replay from where the cursor stands, then drop what both brought: nothing can fall between the
-//! two. Gaps, restarts and silences ask the replay socket again. A lane's queue that is full holds up the feed, and so in the end the
-//! publisher, whose drops are gaps again. A stream whose events panicked, or for which the index had no room, is cleared and
-//! replayed.
+//! All rules are the follower's; here are the sockets and the clock. A lane's queue that is full holds up the feed, and so in the end the
+//! publisher, whose drops are gaps again. A stream whose events panicked is begun anew.
+//!
+//! The task ends by being aborted: at every await it can be dropped, and its sockets close with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use kv_events::adapter::zmq::{Replay, ReplayEnd, ReplayEvent, Subscriber, SubscriberEvent};
+use kv_events::adapter::zmq::{Replay, ReplayEnd, ReplayEvent, Replaying, Subscriber, SubscriberEvent};
+use kv_events::admission::{Request, Step};
 use kv_events::wire::frame::{self, FrameError, ReplayAnswer};
+use kv_events::{Delivery, Follower, ReplayOutcome};
 use kv_index::Index;
 use kv_index::lanes::Refusal;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::engine::Engine;
-use super::intake::{Intake, Need};
 use super::laned::{Lane, Laned};
-use super::rank::Rank;
-use super::resync::Resync;
-use crate::gateway::limits::{QUIET_MAX, REPLAY_TRIES_MAX};
+use super::rank::{BatchCounts, Rank};
 
 /// A rank's subscription under way.
 pub(super) struct Feed<I: Index>
@@ -32,59 +31,68 @@ where
     pub(super) rank: usize,
     pub(super) laned: Arc<Laned<I>>,
     pub(super) lane: Lane<I::Worker>,
-    pub(super) intake: Intake,
-    pub(super) resync: Resync,
+    pub(super) follower: Follower,
+    /// The follower's time is counted from here.
+    pub(super) begun: Instant,
     pub(super) subscriber: Subscriber,
     pub(super) replay: Option<Replay>,
-    pub(super) connected: bool,
+    /// The replay under way.
+    pub(super) replaying: Option<(u64, Replaying)>,
+    /// A step that found the lane's queue full.
+    pub(super) refused: Option<Step>,
+    /// Messages that were none of a publisher's.
+    pub(super) unreadable: u64,
     pub(super) last_error: Option<String>,
-}
-
-/// How a replay went.
-enum Replayed {
-    /// As far as the publisher has it.
-    Done,
-    /// It is another life of the publisher than before.
-    OtherLife,
 }
 
 impl<I: Index> Feed<I>
 where
     I::Worker: 'static,
 {
-    /// Takes events in until the task is aborted; the sockets close with it.
+    /// Takes events in until the task is aborted.
     pub(super) async fn run(mut self) {
         loop {
+            self.hand_over();
             self.publish();
+            if self.refused.is_some() {
+                tokio::select! {
+                    () = self.lane.room() => {}
+                    () = self.engine.ranks()[self.rank].doubted() => self.look().await,
+                }
+                continue;
+            }
+            let due = self.follower.next_timeout().map(|moment| self.begun + moment);
             tokio::select! {
-                event = timeout(QUIET_MAX, self.subscriber.next()) => match event {
-                    Ok(event) => self.event(event).await,
-                    // The last batch before a silence may have been lost, and nothing else would ever show it.
-                    Err(_) if self.connected => self.catch_up().await,
-                    Err(_) => {}
-                },
+                // What has come is taken in before anything is said to be late.
+                biased;
+                answer = next_answer(&mut self.replaying) => self.answer(answer),
+                event = self.subscriber.next() => self.event(event),
                 () = self.engine.ranks()[self.rank].doubted() => self.look().await,
-                () = self.resync.due() => self.learn_anew().await,
+                () = sleep_until(due.unwrap_or_else(|| Instant::now() + NEVER)) => self.follower.handle_timeout(self.now()),
             }
         }
     }
 
-    async fn event(&mut self, event: SubscriberEvent) {
+    fn event(&mut self, event: SubscriberEvent) {
+        let now = self.now();
         match event {
-            SubscriberEvent::Message(frames) => self.message(&frames).await,
+            SubscriberEvent::Message(frames) => match frame::live(&frames) {
+                Ok(message) => self.follower.handle_live(now, Delivery::decode(&message)),
+                Err(error) => self.misread(&error),
+            },
             SubscriberEvent::Connected => {
                 tracing::info!(engine = self.engine.name(), rank = self.rank().number, "subscribed");
-                (self.connected, self.last_error) = (true, None);
-                self.intake.reconnected();
-                self.rejoin().await;
+                self.last_error = None;
+                self.follower.handle_connected(now);
             }
             SubscriberEvent::Lagged { lost } => {
                 tracing::warn!(engine = self.engine.name(), rank = self.rank().number, lost, "too slow for the publisher");
-                self.catch_up().await;
+                self.follower.handle_lagged(now);
             }
             SubscriberEvent::Disconnected { cause } => {
                 tracing::warn!(engine = self.engine.name(), rank = self.rank().number, %cause, "events disconnected");
-                (self.connected, self.last_error) = (false, Some(format!("events: {cause}")));
+                self.last_error = Some(format!("events: {cause}"));
+                self.follower.handle_disconnected(now);
             }
             SubscriberEvent::Unreachable { cause, retry_ms } => {
                 tracing::debug!(engine = self.engine.name(), rank = self.rank().number, %cause, retry_ms, "events unreachable");
@@ -93,111 +101,73 @@ where
         }
     }
 
-    async fn message(&mut self, frames: &[Bytes]) {
-        let message = match frame::live(frames) {
-            Ok(message) => message,
-            Err(error) => return self.unreadable(&error),
-        };
-        while let Need::Replay { from } = self.intake.live(&message) {
-            tracing::info!(engine = self.engine.name(), rank = self.rank().number, from, to = message.sequence, "closing a gap");
-            self.replay(from, false).await;
-        }
-        self.hand_over().await;
-        self.has_learned().await;
-    }
-
-    /// After a connection: whatever was published before it.
-    async fn rejoin(&mut self) {
-        let from = self.intake.rejoin_from();
-        if let Replayed::OtherLife = self.replay(from, self.intake.cursor().last().is_some()).await {
-            tracing::info!(engine = self.engine.name(), rank = self.rank().number, "the publisher has started again");
-            self.intake.restart();
-            self.hand_over().await;
-            self.replay(0, false).await;
-        }
-    }
-
-    async fn catch_up(&mut self) {
-        self.replay(self.intake.cursor().next(), false).await;
-    }
-
-    /// Takes in everything from `from` on that the replay socket has. An answer without its end is asked for again from
-    /// where it stopped. With `compares`, `from` is the last sequence taken in, and tells whether it is still the same life.
-    async fn replay(&mut self, mut from: u64, mut compares: bool) -> Replayed {
-        let Some(replay) = self.replay.clone() else { return Replayed::Done };
-        for _ in 0..REPLAY_TRIES_MAX {
-            self.intake.asked();
-            let mut answers = replay.request(from);
-            let end = loop {
-                match answers.next().await {
-                    ReplayEvent::Message(frames) => {
-                        if self.replayed(&frames, &mut compares) {
-                            return Replayed::OtherLife;
-                        }
-                        self.hand_over().await;
-                    }
-                    ReplayEvent::End(end) => break end,
-                }
-            };
-            match end {
-                // A publisher keeps its last batch: one that has no longer got ours never had it.
-                ReplayEnd::Complete if compares => return Replayed::OtherLife,
-                ReplayEnd::Complete => return Replayed::Done,
-                ReplayEnd::Unreachable { cause } => {
-                    self.last_error = Some(format!("replay: {cause}"));
-                    return Replayed::Done;
-                }
-                end => tracing::warn!(engine = self.engine.name(), rank = self.rank().number, from, ?end, "a replay broke off"),
+    fn answer(&mut self, (session, event): (u64, ReplayEvent)) {
+        let now = self.now();
+        match event {
+            ReplayEvent::Message(frames) => match frame::replayed_to_dealer(&frames) {
+                Ok(ReplayAnswer::Batch(message)) => self.follower.handle_replayed(now, session, Delivery::decode(&message)),
+                Ok(ReplayAnswer::End) => {}
+                Err(error) => self.misread(&error),
+            },
+            ReplayEvent::End(end) => {
+                self.replaying = None;
+                let outcome = self.ended(session, &end);
+                self.follower.handle_replay_end(now, session, outcome);
             }
-            from = self.intake.cursor().next();
         }
-        Replayed::Done
     }
 
-    /// Takes one replayed message in; whether it is from another life of the publisher.
-    fn replayed(&mut self, frames: &[Bytes], compares: &mut bool) -> bool {
-        match frame::replayed_to_dealer(frames) {
-            Ok(ReplayAnswer::Batch(message)) => {
-                if std::mem::take(compares) && self.intake.is_same_life(&message) == Some(false) {
-                    return true;
-                }
-                self.intake.replayed(&message);
-            }
-            Ok(ReplayAnswer::End) => {}
-            Err(error) => self.unreadable(&error),
+    fn ended(&mut self, session: u64, end: &ReplayEnd) -> ReplayOutcome {
+        if end.is_complete() {
+            return ReplayOutcome::Complete;
         }
-        false
+        if let ReplayEnd::Unreachable { cause } = end {
+            self.last_error = Some(format!("replay: {cause}"));
+        }
+        tracing::warn!(engine = self.engine.name(), rank = self.rank().number, session, ?end, "a replay broke off");
+        ReplayOutcome::Incomplete
     }
 
-    fn unreadable(&mut self, error: &FrameError) {
+    fn misread(&mut self, error: &FrameError) {
         tracing::debug!(engine = self.engine.name(), rank = self.rank().number, %error, "no message of a publisher");
-        self.intake.unreadable();
+        self.unreadable += 1;
         self.last_error = Some(error.to_string());
     }
 
-    /// Queues what is to be applied. Waits while the queue is full.
-    async fn hand_over(&mut self) {
-        while let Some(mut step) = self.intake.next_step() {
-            while let Err(refused) = self.lane.enqueue(step) {
-                match refused.why {
-                    Refusal::Full { .. } => self.lane.room().await,
-                    // It has failed: it will be begun anew and replayed, this step with it.
-                    _ => return,
+    /// Asks what is to be asked, and queues what is to be done, until the queue is full.
+    fn hand_over(&mut self) {
+        if let Some(request) = self.follower.poll_request() {
+            self.ask(request);
+        }
+        while let Some(step) = self.refused.take().or_else(|| self.follower.poll_step()) {
+            match self.lane.enqueue(step) {
+                Err(refused) if matches!(refused.why, Refusal::Full { .. }) => {
+                    self.refused = Some(refused.item);
+                    return;
                 }
-                step = refused.item;
+                // A stream that has failed is begun anew and replayed, this step with it.
+                _ => {}
             }
         }
     }
 
-    /// The lane doubts the stream.
+    fn ask(&mut self, request: Request) {
+        self.replaying = match (request, &self.replay) {
+            (Request::Replay { session, from }, Some(replay)) => {
+                tracing::debug!(engine = self.engine.name(), rank = self.rank().number, session, from, "replaying");
+                Some((session, replay.request(from)))
+            }
+            _ => None,
+        };
+    }
+
+    /// The lane has something to tell.
     async fn look(&mut self) {
         let stream = self.rank().stream();
-        if stream.unlearned && self.has_failed().await {
-            self.renew().await;
-            self.resync.plan(Instant::now());
-        } else if stream.crowded_out > 0 && self.replay.is_some() {
-            self.resync.plan(Instant::now());
+        if stream.failed && self.has_failed().await {
+            return self.renew().await;
         }
+        self.follower.handle_findings(self.now(), stream.findings);
     }
 
     /// Whether a panic has ended the stream, once the lane has done what it was given before.
@@ -215,7 +185,8 @@ where
         match self.laned.enlist(&self.engine, self.rank) {
             Ok(lane) => {
                 let failed = std::mem::replace(&mut self.lane, lane);
-                self.intake.failed();
+                self.refused = None;
+                self.follower.handle_failed(self.now());
                 let Ok(retired) = failed.remove().await else { return };
                 let (panic, unapplied) = (retired.failure.as_deref().unwrap_or_default(), retired.unapplied.len());
                 tracing::error!(engine, rank, panic, unapplied, "applying events panicked, the stream begins anew");
@@ -228,41 +199,31 @@ where
         }
     }
 
-    /// The planned try: clears the stream and takes in all that the publisher still has.
-    async fn learn_anew(&mut self) {
-        self.resync.begin(Instant::now());
-        if self.has_failed().await {
-            self.renew().await;
-        }
-        tracing::warn!(engine = self.engine.name(), rank = self.rank().number, "learning the stream anew");
-        self.rank().publish(|state| state.unlearned = true);
-        self.intake.resync();
-        self.hand_over().await;
-        if self.has_failed().await {
-            self.resync.plan(Instant::now());
-        } else {
-            self.replay(0, false).await;
-            self.has_learned().await;
-        }
-    }
-
-    /// Believes the stream again, if it was not and has heard of its engine since.
-    async fn has_learned(&mut self) {
-        if self.rank().stream().unlearned && self.intake.cursor().last().is_some() && !self.has_failed().await {
-            self.rank().publish(|state| state.unlearned = false);
-        }
-    }
-
     fn publish(&self) {
         self.rank().publish(|state| {
-            state.batches = *self.intake.counts();
-            state.connected = self.connected;
-            state.has_replay = self.replay.is_some();
+            state.batches = BatchCounts::of(self.follower.counts(), self.unreadable);
+            state.connected = self.follower.is_connected();
             state.last_error.clone_from(&self.last_error);
         });
+    }
+
+    /// The follower's time.
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     fn rank(&self) -> &Rank {
         &self.engine.ranks()[self.rank]
     }
 }
+
+/// The next answer of the replay under way; for ever, if there is none.
+async fn next_answer(replaying: &mut Option<(u64, Replaying)>) -> (u64, ReplayEvent) {
+    match replaying {
+        Some((session, answers)) => (*session, answers.next().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Long enough for a timer that waits for nothing.
+const NEVER: Duration = Duration::from_hours(24);

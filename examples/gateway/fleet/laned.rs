@@ -1,5 +1,6 @@
 //! An index, and the lanes that write what the engines announce into it.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use kv_index::{Index, WorkersExhausted};
 
 use super::applier::Applier;
 use super::engine::Engine;
+use super::reserved::Reserved;
 use crate::gateway::settings::EngineSpec;
 
 /// An index of what the engines hold, written by lanes: a few threads that apply all streams' events, each stream's in order.
@@ -25,6 +27,9 @@ where
     pool: Pool<Applier<I::Worker>>,
     /// Of each stream.
     pub(super) queue: QueueOptions,
+    /// Names this process in the lives of publishers that it watches.
+    pub(super) watcher: u64,
+    pub(super) reserved: Arc<Reserved>,
 }
 
 /// The feeding end of a rank's stream.
@@ -37,7 +42,13 @@ where
     /// # Errors
     /// [`PoolError`] when there cannot be so many lanes.
     pub(crate) fn new(index: I, lanes: usize) -> Result<Self, PoolError> {
-        Ok(Self { index, pool: Pool::spawn(lanes, |_| ())?, queue: QueueOptions::default() })
+        Ok(Self {
+            index,
+            pool: Pool::spawn(lanes, |_| ())?,
+            queue: QueueOptions::default(),
+            watcher: random(),
+            reserved: Arc::default(),
+        })
     }
 
     /// Gives the rank at the place `rank` of `engine` a worker of its own, which holds nothing.
@@ -63,6 +74,11 @@ where
 pub(crate) fn sensible_lanes() -> usize {
     let one_index = PlacementOptions { shards_max: NonZeroUsize::MIN, ..PlacementOptions::default() };
     lanes::place(&Topology::detect(), Wanted::Sensible, &one_index).map_or(1, |plan| plan.lanes.len())
+}
+
+/// A number that no other process draws: the seed of the standard library's hash tables is random.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 fn stream_options(spec: &EngineSpec) -> StreamOptions {

@@ -3,12 +3,11 @@
 mod applier;
 mod engine;
 mod feed;
-mod intake;
 mod laned;
 mod models;
 mod poll;
 mod rank;
-mod resync;
+mod reserved;
 mod tally;
 mod ticket;
 #[cfg(test)]
@@ -17,17 +16,17 @@ mod trouble;
 use std::sync::Arc;
 
 use kv_events::adapter::zmq::{BindError, Replay, ReplayOptions, Subscriber, SubscriberOptions};
+use kv_events::{Follower, Source};
 use kv_index::{Index, WorkersExhausted};
 use reqwest::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
-use self::intake::Intake;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
-use self::resync::Resync;
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
 use super::api::ApiError;
@@ -95,7 +94,8 @@ impl Fleet {
         Err(if absent.iter().any(may_serve) { ApiError::NotReady { model } } else { ApiError::UnknownModel { model } })
     }
 
-    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed to the lanes.
+    /// Starts what keeps the engines known: for each a poll, and for each of its ranks a feed to the lanes. Waits for the end of
+    /// former feeds of engines of the same names.
     ///
     /// # Errors
     /// [`WatchError`] when the index takes no further rank, or a publisher cannot be listened for.
@@ -107,8 +107,13 @@ impl Fleet {
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
             for rank in 0..engine.ranks().len() {
+                let reservation = laned.reserved.reserve(&format!("{} {rank}", engine.name())).await;
                 if let Some(feed) = feed(engine, rank, laned).await? {
-                    tasks.spawn(feed.run());
+                    tasks.spawn(async move {
+                        feed.run().await;
+                        // After the feed also where the task is aborted.
+                        drop(reservation);
+                    });
                 }
             }
         }
@@ -124,16 +129,20 @@ where
     let (spec, number) = (engine.spec(), engine.ranks()[rank].number);
     let Some(events) = spec.events_of(number) else { return Ok(None) };
     let topic = SubscriberOptions { topic: spec.topic.clone().into_bytes(), ..SubscriberOptions::default() };
+    let replay = spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default()));
+    let source = if replay.is_some() { Source::EngineWithReplay } else { Source::Engine };
     Ok(Some(Feed {
         engine: engine.clone(),
         rank,
         laned: laned.clone(),
         lane: laned.enlist(engine, rank)?,
-        intake: Intake::default(),
-        resync: Resync::new(),
+        follower: Follower::new(source, laned.watcher),
+        begun: Instant::now(),
         subscriber: if spec.bind { Subscriber::bind(events, topic).await? } else { Subscriber::connect(events, topic) },
-        replay: spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default())),
-        connected: false,
+        replay,
+        replaying: None,
+        refused: None,
+        unreadable: 0,
         last_error: None,
     }))
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kv_events::{Counts, Profile};
+use kv_events::admission::{Findings, FollowerCounts};
+use kv_events::{Counts, Profile, Trust as Worth};
 use kv_index::WorkerId;
 use parking_lot::RwLock;
 use serde::Serialize;
@@ -33,17 +34,13 @@ pub(crate) struct StreamState {
     pub(crate) batches: BatchCounts,
     /// The last sequence number applied.
     pub(crate) sequence: Option<u64>,
-    /// Batches that are known to be lost, since the last clear.
-    pub(crate) missed: u64,
-    /// Blocks that wait for their parents.
-    pub(crate) waiting_blocks: usize,
-    /// Stores that the index had no room for, since the stream last held nothing.
-    pub(crate) crowded_out: u64,
-    /// It could not be believed, and has not been learned anew since.
-    pub(crate) unlearned: bool,
+    /// What the index is worth for the rank, as far as its batches came.
+    pub(crate) trust: Worth,
+    /// What applying them found.
+    pub(crate) findings: Findings,
+    /// Applying them panicked, and nobody has seen to it yet.
+    pub(crate) failed: bool,
     pub(crate) connected: bool,
-    /// Without a replay socket, a lost last batch shows only with the next one.
-    pub(crate) has_replay: bool,
     pub(crate) last_error: Option<String>,
 }
 
@@ -56,6 +53,8 @@ pub(crate) struct BatchCounts {
     pub(crate) replayed: u64,
     /// Known already.
     pub(crate) stale: u64,
+    /// Of another life of the publisher than the one that is followed.
+    pub(crate) foreign: u64,
     /// Lost for good.
     pub(crate) missed: u64,
     /// No messages of a publisher.
@@ -64,7 +63,7 @@ pub(crate) struct BatchCounts {
     pub(crate) restarts: u64,
     /// Questions to the replay socket.
     pub(crate) replays: u64,
-    /// Times that it was cleared and learned anew because it could not be believed.
+    /// Times that it was cleared and learned anew, to repair it.
     pub(crate) resyncs: u64,
     /// Times that applying it panicked.
     pub(crate) failures: u64,
@@ -77,6 +76,10 @@ pub(crate) enum Trust {
     Exact,
     /// Everything up to the last message; whether one was lost after it shows only with the next.
     AsOfSequence,
+    /// Nothing has been heard of the rank.
+    Unheard,
+    /// It is being learned anew: what is known is true, and not all.
+    Resyncing,
     /// Batches were lost, or blocks wait for a parent that was, or the index had no room, or applying them panicked.
     Degraded,
     /// The publisher is not connected.
@@ -116,12 +119,47 @@ impl StreamState {
         match self {
             Self { worker: None, .. } => Trust::NoEvents,
             Self { connected: false, .. } => Trust::Disconnected,
-            Self { missed: 1.., .. }
-            | Self { waiting_blocks: 1.., .. }
-            | Self { crowded_out: 1.., .. }
-            | Self { unlearned: true, .. } => Trust::Degraded,
-            Self { has_replay: false, .. } => Trust::AsOfSequence,
-            _ => Trust::Exact,
+            Self { failed: true, .. } => Trust::Degraded,
+            // The lane finds it before the follower hears of it.
+            Self { findings, .. } if !findings.is_clean() => Trust::Degraded,
+            Self { trust: Worth::Degraded(_), .. } => Trust::Degraded,
+            Self { trust: Worth::Resyncing, .. } => Trust::Resyncing,
+            Self { trust: Worth::Unheard, .. } => Trust::Unheard,
+            Self { trust: Worth::ExactAsOf { .. }, .. } => Trust::AsOfSequence,
+            Self { trust: Worth::Exact, .. } => Trust::Exact,
+        }
+    }
+
+    /// Batches that are missing from what the index holds.
+    pub(crate) fn missed(&self) -> u64 {
+        match self.trust {
+            Worth::Degraded(degraded) => degraded.lost.saturating_add(degraded.unknown_before),
+            _ => 0,
+        }
+    }
+
+    /// Why it is degraded, in words.
+    pub(crate) fn reasons(&self) -> Vec<&'static str> {
+        match self.trust {
+            Worth::Degraded(degraded) => degraded.reasons().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl BatchCounts {
+    pub(super) fn of(counts: &FollowerCounts, unreadable: u64) -> Self {
+        Self {
+            live: counts.live,
+            replayed: counts.replayed,
+            stale: counts.stale,
+            foreign: counts.foreign,
+            missed: counts.missed,
+            unreadable,
+            restarts: counts.restarts,
+            replays: counts.replays,
+            resyncs: counts.rebuilds,
+            failures: counts.failures,
         }
     }
 }
@@ -131,6 +169,8 @@ impl Trust {
         match self {
             Self::Exact => "exact",
             Self::AsOfSequence => "exact as of the last sequence",
+            Self::Unheard => "unheard",
+            Self::Resyncing => "resyncing",
             Self::Degraded => "degraded",
             Self::Disconnected => "disconnected",
             Self::NoEvents => "no events",
@@ -140,18 +180,23 @@ impl Trust {
 
 #[cfg(test)]
 mod tests {
+    use kv_events::admission::Degraded;
+
     use super::*;
 
     #[test]
     fn trust_follows_the_worst_of_what_is_known() {
-        let exact = StreamState { worker: Some(WorkerId(1)), connected: true, has_replay: true, ..StreamState::default() };
+        let exact = StreamState { worker: Some(WorkerId(1)), connected: true, trust: Worth::Exact, ..StreamState::default() };
         assert_eq!(exact.trust(), Trust::Exact);
-        assert_eq!(StreamState { has_replay: false, ..exact.clone() }.trust(), Trust::AsOfSequence);
-        assert_eq!(StreamState { waiting_blocks: 1, has_replay: false, ..exact.clone() }.trust(), Trust::Degraded);
-        assert_eq!(StreamState { missed: 2, ..exact.clone() }.trust(), Trust::Degraded);
-        assert_eq!(StreamState { crowded_out: 1, ..exact.clone() }.trust(), Trust::Degraded);
-        assert_eq!(StreamState { unlearned: true, ..exact.clone() }.trust(), Trust::Degraded);
-        assert_eq!(StreamState { missed: 2, connected: false, ..exact }.trust(), Trust::Disconnected);
+        let waits = Findings { waiting_blocks: 1, ..Findings::default() };
+        assert_eq!(StreamState { findings: waits, ..exact.clone() }.trust(), Trust::Degraded);
+        assert_eq!(StreamState { failed: true, ..exact.clone() }.trust(), Trust::Degraded);
+        let as_of = StreamState { trust: Worth::ExactAsOf { sequence: 3 }, ..exact.clone() };
+        assert_eq!((as_of.trust(), as_of.missed()), (Trust::AsOfSequence, 0));
+        let lost = Worth::Degraded(Degraded { lost: 2, unknown_before: 5, ..Degraded::default() });
+        let lost = StreamState { trust: lost, ..exact.clone() };
+        assert_eq!((lost.trust(), lost.missed(), lost.reasons().len()), (Trust::Degraded, 7, 2));
+        assert_eq!(StreamState { connected: false, ..lost }.trust(), Trust::Disconnected);
         assert_eq!(StreamState::default().trust(), Trust::NoEvents);
     }
 }

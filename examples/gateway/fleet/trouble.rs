@@ -271,7 +271,7 @@ async fn a_full_queue_holds_up_its_feed_and_loses_nothing() {
     assert!(scene.laned.metrics().held.events <= 2);
     scene.mood.closed.store(false, Ordering::Relaxed);
     scene.until("all is taken in", || scene.is_exact(0)).await;
-    assert_eq!((scene.stream(0).missed, scene.stream(0).batches.missed), (0, 0));
+    assert_eq!((scene.stream(0).missed(), scene.stream(0).batches.missed), (0, 0));
     scene.stop().await;
 }
 
@@ -289,5 +289,22 @@ async fn a_drain_is_over_when_all_that_was_taken_is_applied() {
     let drained = timeout(Duration::from_secs(10), drain).await.unwrap();
     assert_eq!((drained.streams, drained.lost), (1, 0));
     assert_eq!(scene.stream(0).counts.stored, 20);
+    scene.stop().await;
+}
+
+/// Defect 3: an engine that is watched again waits for the end of its former feeds, also if nobody else does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_watched_again_waits_for_its_former_feeds() {
+    let mut scene = Scene::start(1, true, ROOMY).await;
+    scene.store(0, 0).await;
+    scene.until("it is taken in", || scene.is_exact(0)).await;
+    let (fleet, mut tasks) = (Fleet::new(&[spec(&scene.engines.engines()[0], true)]), JoinSet::new());
+    let again = fleet.watch(&scene.laned, &scene.client, &mut tasks);
+    assert!(timeout(Duration::from_millis(50), again).await.is_err(), "the first feed is still there");
+    scene.tasks.abort_all();
+    timeout(Duration::from_secs(5), fleet.watch(&scene.laned, &scene.client, &mut tasks)).await.expect("it has ended").unwrap();
+    scene.fleet = fleet;
+    scene.until("it is learned by the second", || scene.is_exact(0)).await;
+    tasks.shutdown().await;
     scene.stop().await;
 }

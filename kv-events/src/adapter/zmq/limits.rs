@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::PAYLOAD_BYTES_MAX;
+pub use crate::limits::{REPLAY_MAX, REPLAY_SILENCE_MAX};
 
 /// Most bytes of one message, all frames together: a payload that the decoder would take, and room for the small frames beside it.
 pub const MESSAGE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 4096;
@@ -48,9 +49,3 @@ pub const PING_AFTER: Duration = Duration::from_secs(5);
 
 /// Pings without any answer after which the link counts as broken: 20 s of silence with [`PING_AFTER`].
 pub const PINGS_UNANSWERED_MAX: u32 = 3;
-
-/// How long a replay may stay silent between two messages. Publishers look at their replay socket every 0.1 s.
-pub const REPLAY_SILENCE_MAX: Duration = Duration::from_secs(5);
-
-/// How long a replay may take in all, from the connection to the end marker.
-pub const REPLAY_MAX: Duration = Duration::from_secs(30);

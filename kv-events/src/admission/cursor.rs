@@ -1,7 +1,4 @@
-//! Which batches of a stream are applied: one cursor for each worker and rank.
-//!
-//! Admission comes before everything that keeps state. A batch that was applied already must not touch copies or index,
-//! a gap is closed from the replay socket or owned up to, and a publisher that starts again starts the stream again.
+//! Which batches of a stream are applied, by their numbers alone.
 //!
 //! | batch | what happens |
 //! |---|---|
@@ -13,7 +10,8 @@
 //!
 //! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and
 //! then admits the same batch again; after [`Verdict::Restart`] it restarts the stream ([`Stream::restart`](crate::Stream::restart)),
-//! replays from 0 if it can, and admits the same batch again.
+//! replays from 0 if it can, and admits the same batch again. A [`Follower`](super::Follower) does all this, and compares what the batches
+//! say besides; a cursor by itself is for recordings.
 
 use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
 
@@ -24,8 +22,8 @@ pub struct Cursor {
     /// The highest sequence seen on the live socket itself. Kept over replays and reconnections: one publisher sends no
     /// sequence twice, so a batch at or below it is never the echo of a replay.
     live_last: Option<u64>,
-    /// The highest sequence that came by replay and not yet by the live socket.
-    replayed_to: Option<u64>,
+    /// The sequences, from the first to the last, that came by replay and not yet by the live socket.
+    replayed: Option<(u64, u64)>,
     /// A replay was asked for the gap behind `last`.
     asked: bool,
     /// No batch has come on this connection yet.
@@ -63,6 +61,11 @@ impl Cursor {
         Self::default()
     }
 
+    /// After a snapshot of what was held after batch `through`, from which `unknown_before` batches are missing.
+    pub(super) fn resumed(through: u64, unknown_before: u64) -> Self {
+        Self { last: Some(through), live_last: Some(through), unknown_before, ..Self::default() }
+    }
+
     /// The last applied sequence.
     pub fn last(&self) -> Option<u64> {
         self.last
@@ -75,7 +78,7 @@ impl Cursor {
 
     /// Batches that are known to be missing since the stream last started from nothing. Above 0, the index may be wrong.
     pub fn missed(&self) -> u64 {
-        self.unknown_before + self.lost
+        self.unknown_before.saturating_add(self.lost)
     }
 
     /// The part of [`missed`](Self::missed) that was published before what the index holds now: before the first batch that
@@ -98,7 +101,7 @@ impl Cursor {
             return self.take(sequence, sequence, clears);
         };
         let seen_live = self.live_last.is_some_and(|live| sequence <= live);
-        if !seen_live && self.replayed_to.is_some_and(|high| sequence <= high) {
+        if !seen_live && self.replayed.is_some_and(|(low, high)| (low..=high).contains(&sequence)) {
             self.live_last = Some(sequence);
             self.fresh = false;
             return Verdict::Stale;
@@ -110,7 +113,7 @@ impl Cursor {
         let verdict = self.ahead(sequence, last, clears);
         if !matches!(verdict, Verdict::Replay { .. }) {
             self.live_last = Some(sequence);
-            self.replayed_to = None;
+            self.replayed = None;
         }
         verdict
     }
@@ -126,7 +129,7 @@ impl Cursor {
                 self.ahead(sequence, last, clears)
             }
         };
-        self.replayed_to = Some(sequence);
+        self.replayed = Some((self.replayed.map_or(sequence, |(low, _)| low), sequence));
         verdict
     }
 
@@ -159,8 +162,8 @@ impl Cursor {
         self.asked = false;
         (self.unknown_before, self.lost) = match (clears, first || clear) {
             (true, _) => (0, 0),
-            (false, true) => (self.missed() + missing, 0),
-            (false, false) => (self.unknown_before, self.lost + missing),
+            (false, true) => (self.missed().saturating_add(missing), 0),
+            (false, false) => (self.unknown_before, self.lost.saturating_add(missing)),
         };
         if missing == 0 || first || clears { Verdict::Apply } else { Verdict::ApplyAfterLoss { missed: missing, clear } }
     }
@@ -268,6 +271,13 @@ mod tests {
         (6..=10).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
         assert_eq!(cursor.admit_live(8, false), Verdict::Stale);
         assert_eq!(cursor.admit_live(0, false), Verdict::Restart);
+    }
+
+    #[test]
+    fn a_number_before_all_that_was_replayed_is_no_echo_of_it() {
+        let mut cursor = Cursor::new();
+        (1..=3).for_each(|sequence| assert_eq!(cursor.admit_replayed(sequence, false), Verdict::Apply));
+        assert_eq!((cursor.admit_live(2, false), cursor.admit_live(0, false)), (Verdict::Stale, Verdict::Restart));
     }
 
     #[test]

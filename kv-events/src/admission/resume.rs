@@ -1,0 +1,160 @@
+//! A relay as the source: it names lives, resumes behind any position, and sends snapshots.
+
+use std::time::Duration;
+
+use super::cursor::{Cursor, Verdict};
+use super::delivery::Delivery;
+use super::follower::{Anchor, Follower, Repair, Source};
+use super::orders::{Change, Request};
+use crate::{Batch, Incarnation, Position};
+
+/// A part of a snapshot: all that the rank held after one batch, in several pieces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SnapshotPart {
+    /// The life.
+    pub incarnation: Incarnation,
+    /// The last batch whose effects the snapshot holds. The stream goes on behind it.
+    pub through: u64,
+    /// Its place among the parts, from 0.
+    pub index: u32,
+    /// How many parts there are.
+    pub count: u32,
+    /// Batches that the relay never saw, from before the first that it did. They hide blocks from the snapshot.
+    pub unknown_before: u64,
+    /// The stores of this part.
+    pub batch: Batch,
+}
+
+/// How it stands with a relay's stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Resumption {
+    /// Nothing is taken before the next connection.
+    pub(super) awaits_link: bool,
+    /// It was asked for everything: its first batch is not to be judged by the ones before it.
+    pub(super) from_nothing: bool,
+    /// The next part of the snapshot under way.
+    pub(super) snapshot_next: Option<u32>,
+}
+
+impl Follower {
+    /// The relay ended the stream because it cannot resume it (`OUT_OF_RANGE`), or because the publisher's life ended or we were too
+    /// slow (`DATA_LOSS`): everything is learned anew.
+    pub fn handle_rejected(&mut self, now: Duration) {
+        self.clock.advance(now);
+        self.link.connected = false;
+        if self.source == Source::Relay {
+            self.begin_life();
+            self.resubscribe(None);
+        }
+        self.settle();
+    }
+
+    /// The relay says, without a batch (`load_only`), that `sequence` is the last of its publisher. It enters no cursor; but if it is
+    /// not the last here, the end of the stream was lost.
+    pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64) {
+        self.active_at = self.clock.advance(now);
+        let follows = self.source == Source::Relay && !self.resumption.awaits_link && incarnation == self.incarnation;
+        match self.cursor.last() {
+            Some(last) if follows && last == sequence => self.link.confirmed = true,
+            Some(last) if follows && last < sequence => self.resubscribe(self.position()),
+            _ => {}
+        }
+        self.settle();
+    }
+
+    /// A part of a snapshot came. It stands outside of the rules for batches.
+    pub fn handle_snapshot(&mut self, now: Duration, part: SnapshotPart) {
+        self.active_at = self.clock.advance(now);
+        if self.source == Source::Relay && !self.resumption.awaits_link {
+            self.snapshot_part(part);
+        }
+        self.settle();
+    }
+
+    fn snapshot_part(&mut self, part: SnapshotPart) {
+        let expected = self.resumption.snapshot_next.unwrap_or(0);
+        if part.index == 0 {
+            self.resumption.from_nothing = false;
+            self.counts.rebuilds += 1;
+            self.incarnation = part.incarnation;
+            self.forget();
+            self.clear(Change::Restart);
+        } else if part.index != expected || part.incarnation != self.incarnation {
+            // A part is missing: what came is not all, and there is no place to resume from.
+            self.begin_life();
+            return self.resubscribe(None);
+        }
+        self.counts.snapshot += 1;
+        let is_last = part.index.saturating_add(1) >= part.count;
+        self.resumption.snapshot_next = (!is_last).then_some(part.index.saturating_add(1));
+        if is_last {
+            self.cursor = Cursor::resumed(part.through, part.unknown_before);
+            self.anchor = Some(Anchor { sequence: part.through, fingerprint: None });
+            self.link.proven = true;
+            self.repair = if part.unknown_before > 0 { Repair::Impossible } else { Repair::Possible };
+        }
+        self.push(Change::Apply { sequence: part.through, bytes: 0, batch: part.batch });
+    }
+
+    /// Judges a batch of a relay.
+    pub(super) fn relayed(&mut self, delivery: Delivery) {
+        if self.resumption.awaits_link {
+            self.counts.late += 1;
+            return;
+        }
+        if self.resumption.snapshot_next.is_some() {
+            // A snapshot comes whole before what follows it.
+            self.begin_life();
+            return self.resubscribe(None);
+        }
+        if std::mem::take(&mut self.resumption.from_nothing) && self.cursor.last().is_some() {
+            let repair = self.repair;
+            self.forget();
+            self.clear(Change::Clear);
+            self.repair = repair;
+        }
+        self.adopt(delivery.incarnation);
+        let clears = delivery.batch.clears();
+        match self.cursor.admit_live(delivery.sequence, clears) {
+            Verdict::Stale => self.counts.stale += 1,
+            Verdict::Replay { .. } => self.resubscribe(self.position()),
+            Verdict::Restart => {
+                self.begin_life();
+                self.resubscribe(None);
+            }
+            verdict => self.apply_live(delivery, verdict),
+        }
+    }
+
+    /// A batch says which life it is of.
+    fn adopt(&mut self, named: Option<Incarnation>) {
+        let Some(named) = named.filter(|named| *named != self.incarnation) else { return };
+        if self.cursor.last().is_some() {
+            self.begin_life();
+        }
+        self.incarnation = named;
+    }
+
+    /// The connection to the relay is gone. Half a snapshot is worth nothing.
+    pub(super) fn relay_gone(&mut self) {
+        if self.resumption.snapshot_next.is_some() {
+            self.begin_life();
+        }
+        if !self.resumption.awaits_link {
+            self.resubscribe(self.position());
+        }
+    }
+
+    /// Asks for everything, once: what a relay cannot repair then, it cannot later.
+    pub(super) fn resubscribe_from_nothing(&mut self) {
+        self.repair = Repair::Impossible;
+        self.resubscribe(None);
+    }
+
+    pub(super) fn resubscribe(&mut self, after: Option<Position>) {
+        self.counts.resubscriptions += 1;
+        (self.link.confirmed, self.resumption.awaits_link, self.retry_at) = (false, true, None);
+        self.resumption.from_nothing = after.is_none();
+        self.request = Some(Request::Resubscribe { after });
+    }
+}

@@ -1,0 +1,123 @@
+//! A relay as the source.
+
+use kv_events::admission::SnapshotPart;
+use kv_events::{Batch, Delivery, Incarnation, Source, Trust};
+
+use crate::rig::{Rig, batch};
+
+fn named(incarnation: Incarnation, sequence: u64) -> Delivery {
+    Delivery { incarnation: Some(incarnation), fingerprint: None, ..batch(1, sequence) }
+}
+
+fn part(incarnation: Incarnation, index: u32, count: u32, unknown_before: u64) -> SnapshotPart {
+    SnapshotPart { incarnation, through: 40, index, count, unknown_before, batch: Batch::default() }
+}
+
+fn life() -> Incarnation {
+    Incarnation::first(77)
+}
+
+fn at(last: u64) -> Rig {
+    let mut rig = Rig::new(Source::Relay);
+    rig.connect();
+    (0..=last).for_each(|sequence| _ = rig.live(named(life(), sequence)));
+    rig
+}
+
+#[test]
+fn a_gap_is_resumed_once_and_then_owned_up_to_and_repaired_from_a_snapshot() {
+    let mut rig = at(5);
+    assert_eq!(rig.live(named(life(), 9)), "?resubscribe>5");
+    assert_eq!(rig.live(named(life(), 10)), "", "the old stream is over");
+    rig.connect();
+    assert_eq!(rig.live(named(life(), 9)), "9");
+    assert!(matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.lost == 3 && worth.repairable));
+    assert_eq!(rig.pass(1), "?resubscribe");
+    rig.connect();
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 2, 0));
+    assert_eq!((rig.told().as_str(), rig.trust()), ("restart 40", "resyncing"));
+    rig.follower.handle_snapshot(rig.now, part(life(), 1, 2, 0));
+    assert_eq!((rig.told().as_str(), rig.follower.trust()), ("40", Trust::ExactAsOf { sequence: 40 }));
+    assert_eq!(rig.live(named(life(), 41)), "41");
+}
+
+/// D9, P34: the cursor after a snapshot is the snapshot's, and what it lacks is said.
+#[test]
+fn a_snapshot_sets_the_cursor_and_says_what_it_lacks() {
+    let mut rig = at(5);
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 1, 12));
+    assert_eq!(rig.follower.position().unwrap().sequence, 40);
+    assert!(matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.unknown_before == 12 && !worth.repairable));
+    rig.told();
+    assert_eq!(rig.live(named(life(), 40)), "", "a repeat is stale");
+}
+
+#[test]
+fn half_a_snapshot_is_worth_nothing() {
+    let mut rig = at(5);
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 3, 0));
+    rig.told();
+    assert_eq!(rig.disconnect(), "restart ?resubscribe");
+    rig.connect();
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 3, 0));
+    rig.follower.handle_snapshot(rig.now, part(life(), 2, 3, 0));
+    assert!(rig.told().ends_with("restart ?resubscribe"), "a part is missing");
+    rig.connect();
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 3, 0));
+    rig.told();
+    assert_eq!(rig.live(named(life(), 41)), "restart ?resubscribe", "what follows it came too early");
+}
+
+/// 1.6 (ii): the publisher started again while the gateway was away.
+#[test]
+fn another_life_begins_the_stream_anew_whatever_its_numbers() {
+    let mut rig = at(5);
+    let next = life().next();
+    assert_eq!(rig.live(named(next, 6)), "restart 6");
+    assert_eq!(rig.follower.position().unwrap().incarnation, next);
+    assert!(matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.unknown_before == 6));
+}
+
+#[test]
+fn a_relay_that_cannot_resume_is_asked_for_everything() {
+    let mut rig = at(5);
+    rig.follower.handle_rejected(rig.now);
+    assert_eq!(rig.told(), "restart ?resubscribe");
+    rig.connect();
+    assert_eq!(rig.live(named(life().next(), 0)), "0");
+    assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 0 });
+}
+
+#[test]
+fn a_history_that_begins_at_0_replaces_what_was_held() {
+    let mut rig = at(5);
+    rig.live(named(life(), 9));
+    rig.connect();
+    rig.live(named(life(), 9));
+    rig.pass(1);
+    rig.connect();
+    assert_eq!(rig.live(named(life(), 0)), "clear 0");
+    (1..=9).for_each(|sequence| _ = rig.live(named(life(), sequence)));
+    assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 9 });
+}
+
+#[test]
+fn a_heartbeat_confirms_the_last_batch_and_enters_no_cursor() {
+    let mut rig = at(5);
+    rig.follower.handle_heartbeat(rig.now, life(), 5);
+    assert_eq!((rig.told().as_str(), rig.trust()), ("", "exact"));
+    rig.follower.handle_heartbeat(rig.now, life().next(), 9);
+    rig.follower.handle_heartbeat(rig.now, life(), 3);
+    assert_eq!((rig.told().as_str(), rig.follower.position().unwrap().sequence), ("", 5));
+    rig.follower.handle_heartbeat(rig.now, life(), 6);
+    assert_eq!(rig.told(), "?resubscribe>5", "the end of the stream was lost");
+}
+
+#[test]
+fn a_broken_connection_is_resumed_behind_the_last_batch() {
+    let mut rig = at(5);
+    assert_eq!(rig.disconnect(), "?resubscribe>5");
+    assert_eq!(rig.disconnect(), "", "once");
+    rig.connect();
+    assert_eq!(rig.live(named(life(), 6)), "6");
+}

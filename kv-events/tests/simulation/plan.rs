@@ -1,0 +1,181 @@
+//! What happens in one run, drawn from its seed before it begins: any part of it can be left out, and the rest stays the same.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) ranks: Vec<RankPlan>,
+    pub(crate) actions: Vec<Action>,
+    /// The run is on a chain index; on the reference index if not.
+    pub(crate) chain: bool,
+}
+
+/// How one rank is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RankPlan {
+    /// It has a replay socket.
+    pub(crate) replays: bool,
+    pub(crate) clears_at_start: bool,
+    /// Batches kept for replays.
+    pub(crate) window: usize,
+    /// Replay answers have a topic frame.
+    pub(crate) topic: bool,
+}
+
+/// One thing that happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action {
+    /// After the one before.
+    pub(crate) after: Duration,
+    pub(crate) rank: usize,
+    pub(crate) op: Op,
+    /// Decides the details.
+    pub(crate) salt: u64,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// The engine publishes a few batches.
+    Work { batches: u8 },
+    /// The engine empties its cache.
+    Clear,
+    /// A number is used and never sent.
+    SkipNumber,
+    /// The engine publishes a batch that cannot be read to its end.
+    Corrupt,
+    /// The engine starts again: its connections break.
+    Restart { down: Duration },
+    /// Its counter starts again, and no connection breaks.
+    RestartInPlace,
+    /// The link breaks, and is back after a while.
+    Cut { down: Duration },
+    /// The next messages of the link are lost.
+    Drop { batches: u8 },
+    /// The next message of the link comes twice.
+    Duplicate,
+    /// The link is slow from now on.
+    Delay { by: Duration },
+    /// The subscriber's own queue overflows: the next messages are lost, and it says so.
+    Lag { batches: u8 },
+    /// The replay socket is like this from now on.
+    Replay(Socket),
+    /// The gateway starts again.
+    GatewayRestart,
+    /// The index loses the stream.
+    Fail,
+    /// A message of nobody's comes: as a number that no publisher has, or a payload that is no batch.
+    Garbage,
+    /// The gateway's clock jumps.
+    ClockJump,
+    /// Nothing happens for long.
+    Quiet,
+}
+
+/// How a replay socket behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Socket {
+    /// It answers with all that the engine has kept.
+    #[default]
+    Complete,
+    /// It takes the question and says nothing.
+    Silent,
+    /// It cannot be connected to.
+    Dead,
+    /// Its answers are framed as no publisher's.
+    Misframed,
+    /// Its answers end after a few, without an end marker.
+    Breaks,
+    /// It drops answers behind the first, and its end marker or not.
+    Drops,
+    /// It is slow: each answer takes so long that the whole may take too long.
+    Slow,
+}
+
+impl Plan {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let ranks = (0..=random.below(2)).map(|_| RankPlan::draw(&mut random)).collect::<Vec<_>>();
+        let faults = random.below(4);
+        let count = 10 + random.below(40);
+        let actions = (0..count).map(|_| Action::draw(&mut random, ranks.len(), faults)).collect();
+        Self { ranks, actions, chain: random.once_in(2) }
+    }
+}
+
+impl RankPlan {
+    fn draw(random: &mut Random) -> Self {
+        let window = match random.below(4) {
+            0 => 1 + random.index(6),
+            1 => 6 + random.index(30),
+            _ => 10_000,
+        };
+        Self { replays: !random.once_in(4), clears_at_start: random.once_in(3), window, topic: random.once_in(2) }
+    }
+}
+
+impl Action {
+    /// `faults` of 4 actions are no work.
+    fn draw(random: &mut Random, ranks: usize, faults: u64) -> Self {
+        let op = if random.below(4) < faults { Op::draw_fault(random) } else { Op::draw_work(random) };
+        let after = if random.once_in(3) { random.within_ms(3000) } else { random.within_ms(50) };
+        Self { after, rank: random.index(ranks), op, salt: random.next() }
+    }
+}
+
+impl Op {
+    fn draw_work(random: &mut Random) -> Self {
+        match random.below(20) {
+            0 => Self::Clear,
+            1 => Self::Quiet,
+            _ => Self::Work { batches: 1 + small(random, 4) },
+        }
+    }
+
+    fn draw_fault(random: &mut Random) -> Self {
+        match random.below(32) {
+            0..4 => Self::Restart { down: random.within_ms(2000) },
+            4 | 29 => Self::RestartInPlace,
+            5..9 => Self::Cut { down: random.within_ms(4000) },
+            9..13 => Self::Drop { batches: 1 + small(random, 6) },
+            13 => Self::Duplicate,
+            14..16 => Self::Delay { by: random.within_ms(1500) },
+            16 => Self::Lag { batches: 1 + small(random, 4) },
+            17..23 => Self::Replay(Socket::draw(random)),
+            23 | 28 | 30 => Self::GatewayRestart,
+            24 => Self::Fail,
+            25 => Self::Garbage,
+            26 => Self::ClockJump,
+            27 => Self::Corrupt,
+            _ => Self::SkipNumber,
+        }
+    }
+}
+
+impl Socket {
+    fn draw(random: &mut Random) -> Self {
+        let all = [Self::Complete, Self::Silent, Self::Dead, Self::Misframed, Self::Breaks, Self::Drops, Self::Slow];
+        all[random.index(all.len())]
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} index", if self.chain { "chain" } else { "reference" })?;
+        for (number, rank) in self.ranks.iter().enumerate() {
+            writeln!(f, "rank {number}: {rank:?}")?;
+        }
+        for action in &self.actions {
+            writeln!(f, "  +{:?} rank {} {:?} (salt {:x})", action.after, action.rank, action.op, action.salt)?;
+        }
+        Ok(())
+    }
+}
+
+fn small(random: &mut Random, end: u64) -> u8 {
+    u8::try_from(random.below(end)).expect("small")
+}
