@@ -53,6 +53,7 @@ pub mod normalize;
 mod orphans;
 mod position;
 pub mod profile;
+pub mod relay;
 mod sparse;
 pub mod tier;
 pub mod wire;

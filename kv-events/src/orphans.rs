@@ -47,14 +47,7 @@ type Standing = (GroupId, Tier, BlockName, u64, usize);
 
 impl<D> Default for Orphans<D> {
     fn default() -> Self {
-        Self {
-            stores: BTreeMap::new(),
-            next: 0,
-            blocks: 0,
-            given_up: 0,
-            by_parent: BTreeSet::new(),
-            by_name: BTreeSet::new(),
-        }
+        Self { stores: BTreeMap::new(), next: 0, blocks: 0, given_up: 0, by_parent: BTreeSet::new(), by_name: BTreeSet::new() }
     }
 }
 
@@ -148,7 +141,14 @@ mod tests {
 
     fn store(parent: u64, names: &[u64]) -> PendingStore {
         let blocks = names.iter().map(|&name| Block::named(BlockName(name), ContentHash(name))).collect();
-        PendingStore { group: GroupId(0), tier: Tier::Device, parent: Some(BlockName(parent)), blocks, namespace: None, detail: () }
+        PendingStore {
+            group: GroupId(0),
+            tier: Tier::Device,
+            parent: Some(BlockName(parent)),
+            blocks,
+            namespace: None,
+            detail: (),
+        }
     }
 
     #[test]

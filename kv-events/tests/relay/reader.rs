@@ -1,0 +1,84 @@
+//! A reader of a relay: a stream over an index of its own for every rank.
+
+use std::time::Duration;
+
+use kv_events::relay::{Next, Relay, SubscriberId};
+use kv_events::{Batch, Position, Profile, Stream, StreamOptions, Tiers};
+use kv_index::{Digest, Index, ReferenceIndex, ReferenceWorker, View};
+
+/// One rank as its reader knows it.
+pub(crate) struct Known {
+    index: ReferenceIndex,
+    pub(crate) stream: Stream<ReferenceWorker>,
+    pub(crate) position: Option<Position>,
+    /// Batches, or parts of the state, that were said to be missing.
+    pub(crate) missing: u64,
+}
+
+/// All that two readers of one stream must agree on.
+#[derive(Debug, PartialEq)]
+pub(crate) struct State {
+    profile: Profile,
+    views: Vec<Digest>,
+    waiting_blocks: usize,
+    counted_copies: usize,
+}
+
+impl Known {
+    pub(crate) fn new(served: Tiers) -> Self {
+        let index = ReferenceIndex::new();
+        let options = StreamOptions { served, ..StreamOptions::default() };
+        let stream = Stream::new(index.add_worker().unwrap(), options);
+        Self { index, stream, position: None, missing: 0 }
+    }
+
+    pub(crate) fn apply(&mut self, batch: &Batch) {
+        self.stream.apply(batch);
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let views = (0..16).map(|view| self.index.digest(self.stream.worker(), View(view))).collect();
+        State {
+            profile: (**self.stream.profile()).clone(),
+            views,
+            waiting_blocks: self.stream.waiting_blocks(),
+            counted_copies: self.stream.counted_copies(),
+        }
+    }
+
+    /// Blocks held in the main view.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.index.digest(self.stream.worker(), View::MAIN).count
+    }
+}
+
+/// Takes in whatever the relay has for `subscriber` now; the last thing it said.
+pub(crate) fn drain(relay: &mut Relay, now: Duration, subscriber: SubscriberId, ranks: &mut [Known]) -> Next {
+    loop {
+        match relay.poll(now, subscriber) {
+            Next::Batch(relayed) => {
+                let known = &mut ranks[relayed.rank as usize];
+                let before = known.position.map_or(0, |position| position.sequence + 1);
+                assert!(relayed.batch.sequence >= before + relayed.missed || known.position.is_none(), "each once, in order");
+                if relayed.batch.decode().clears() {
+                    known.missing = 0;
+                } else {
+                    known.missing += relayed.missed;
+                }
+                known.apply(&relayed.batch.decode());
+                known.position = Some(Position { incarnation: relayed.incarnation, sequence: relayed.batch.sequence });
+            }
+            Next::Snapshot(snapshot) => {
+                let (incarnation, through) = (snapshot.incarnation(), snapshot.through());
+                let known = &mut ranks[snapshot.rank() as usize];
+                for chunk in *snapshot {
+                    known.apply(&chunk.batch);
+                    known.missing = chunk.unknown_before + chunk.lost;
+                }
+                known.position = Some(Position { incarnation, sequence: through });
+            }
+            Next::Heartbeat(_) => {}
+            last => return last,
+        }
+    }
+}
