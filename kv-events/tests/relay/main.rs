@@ -1,5 +1,8 @@
 //! The relay, driven by a test instead of sockets: what its subscribers end up with.
 
+#[path = "../wire/allocator.rs"]
+mod allocator;
+mod cost;
 mod encode;
 mod reader;
 mod told;

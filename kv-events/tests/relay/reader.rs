@@ -20,7 +20,8 @@ pub(crate) struct Known {
 pub(crate) struct State {
     profile: Profile,
     views: Vec<Digest>,
-    waiting_blocks: usize,
+    /// Not how many blocks wait: a store that lost a name while it waited is told in two.
+    waits: bool,
     counted_copies: usize,
 }
 
@@ -41,14 +42,9 @@ impl Known {
         State {
             profile: (**self.stream.profile()).clone(),
             views,
-            waiting_blocks: self.stream.waiting_blocks(),
+            waits: self.stream.waiting_blocks() > 0,
             counted_copies: self.stream.counted_copies(),
         }
-    }
-
-    /// Blocks held in the main view.
-    pub(crate) fn blocks(&self) -> u64 {
-        self.index.digest(self.stream.worker(), View::MAIN).count
     }
 }
 

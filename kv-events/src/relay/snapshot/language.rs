@@ -70,26 +70,54 @@ impl Language {
         (Tokens::Ids(row[..own].to_vec()), behind)
     }
 
+    /// How many of the groups must be heard of in a batch of their own: those met before the first that keeps whole prompts, where
+    /// it was one of them that taught how the stream cuts tokens into units. A reader takes the first that keeps whole prompts
+    /// from its first batch, if it has one.
+    fn heard_first(&self) -> usize {
+        let mut groups = self.groups.iter().map(|(_, group)| group);
+        let unit = self.scheme.map(|scheme| scheme.block_tokens);
+        let at = groups.position(|group| group.kind.is_main());
+        at.filter(|&at| self.groups.iter().nth(at).map(|(_, group)| group.block_tokens) != unit).unwrap_or(0)
+    }
+
+    /// Whether the prologue takes two batches.
+    pub(super) fn is_long(&self) -> bool {
+        self.heard_first() > 0
+    }
+
     /// What a reader must hear before the first block, so that it reads the rest as one does who heard everything: a clear; the
-    /// groups, in the order in which they were met, each in a store that lists nothing; and what leaves something open.
+    /// groups, in the order in which they were met, each in a store that lists nothing; and what leaves something open. In one batch,
+    /// or in two of which the second is [`prologue_end`](Self::prologue_end).
     pub(super) fn prologue(&self) -> Vec<Event> {
         let mut events = vec![Event::Cleared(Cleared::default())];
-        let shown = self.sample.clone().unwrap_or_default();
+        if self.is_long() {
+            events.extend(self.teachers().take(self.heard_first()).map(Event::from));
+        } else {
+            events.extend(self.prologue_end());
+        }
+        events
+    }
+
+    /// A store of each group that lists nothing.
+    fn teachers(&self) -> impl Iterator<Item = Stored> + '_ {
+        self.groups.iter().map(|(group, _)| self.teacher(self.store(group, Tier::Device)))
+    }
+
+    /// `store` with a token to be learned from, and whatever else the engine has shown.
+    fn teacher(&self, store: Stored) -> Stored {
         let row = vec![0; self.scheme.map_or(1, |scheme| 1 + scheme.lookahead_tokens as usize)];
         let (tokens, lookahead) = self.tokens(&row, std::iter::once(1));
-        let teacher = |store: Stored| Stored {
-            tokens: tokens.clone(),
-            lookahead: lookahead.clone(),
-            lora_name: shown.lora_name.clone(),
-            cache_salt: shown.cache_salt.clone(),
-            components: shown.components.clone(),
-            ..store
-        };
-        let groups: Vec<Stored> = self.groups.iter().map(|(group, _)| teacher(self.store(group, Tier::Device))).collect();
-        let main = groups.first().cloned().unwrap_or_else(|| Stored { block_size: 1, ..shown.clone() });
-        events.extend(groups.into_iter().map(Event::from));
+        let shown = self.sample.clone().unwrap_or_default();
+        let Stored { lora_name, cache_salt, components, .. } = shown;
+        Stored { tokens, lookahead, lora_name, cache_salt, components, ..store }
+    }
+
+    /// The groups that were not heard of, and the rest.
+    pub(super) fn prologue_end(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = self.teachers().skip(self.heard_first()).map(Event::from).collect();
+        let main = self.teachers().next().unwrap_or_else(|| self.teacher(Stored { block_size: 1, ..Stored::default() }));
         if self.groups.has_unscored() {
-            events.push(teacher(Stored { group: None, kind: Some(UNSCORED.into()), ..main.clone() }).into());
+            events.push(Stored { group: None, kind: Some(UNSCORED.into()), ..main.clone() }.into());
         }
         if let (true, Some(scheme)) = (self.misfits, self.scheme) {
             // A store whose windows are one token longer than the scheme's has no place in it.

@@ -254,7 +254,7 @@ impl Plan {
         let mut limits = CHUNK_BLOCKS;
         loop {
             let mut listing = Listing::new(Arc::clone(cut));
-            let mut chunks = 1;
+            let mut chunks = 1 + u64::from(cut.language.is_long());
             while listing.fill(&mut Filling::new(None, limits)) {
                 chunks += 1;
             }

@@ -59,11 +59,16 @@ impl Iterator for Snapshot {
         }
         let cut = Arc::clone(&self.cut);
         let mut filling = Filling::new(Some(&cut.language), plan.limits);
-        if self.index == 0 {
-            filling.begin_with(cut.language.prologue());
+        let is_long = cut.language.is_long();
+        match self.index {
+            0 => filling.begin_with(cut.language.prologue()),
+            1 if is_long => filling.begin_with(cut.language.prologue_end()),
+            _ => {}
         }
-        let has_more = self.listing.fill(&mut filling);
-        debug_assert_eq!(has_more, self.index + 1 < plan.chunks, "both walks take the same way");
+        if self.index > 0 || !is_long {
+            let has_more = self.listing.fill(&mut filling);
+            debug_assert_eq!(has_more, self.index + 1 < plan.chunks, "both walks take the same way");
+        }
         let index = self.index;
         self.index += 1;
         let Standing { rank, incarnation, through, timestamp_s, unknown_before, lost } = cut.standing;
