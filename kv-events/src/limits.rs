@@ -70,8 +70,8 @@ pub const RELAY_REPLAY_TRIES_MAX: u32 = 16;
 /// How long a replay may take in all. Its reader gives up a silent one sooner; this ends one that trickles.
 pub const RELAY_REPLAY_MAX: Duration = Duration::from_secs(30);
 
-/// Pause between questions to a replay socket that has not answered yet, while nothing else is known of the rank.
-pub const RELAY_PRIME_EVERY: Duration = Duration::from_secs(1);
+/// Pause between questions to a replay socket that has not answered, while something is wanted of it.
+pub const RELAY_RETRY_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a rank may be quiet before its replay socket is asked whether the last batches were lost.
 pub const RELAY_QUIET_MAX: Duration = Duration::from_secs(5);

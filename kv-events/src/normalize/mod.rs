@@ -296,6 +296,7 @@ fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
 }
 
 fn refers_to_itself(span: &Span) -> bool {
-    let mut seen: HashSet<BlockName> = span.parent.into_iter().collect();
+    let mut seen: HashSet<BlockName> = HashSet::with_capacity(span.names.len() + 1);
+    seen.extend(span.parent);
     span.names.iter().any(|listed| !seen.insert(listed.1))
 }

@@ -90,6 +90,8 @@ pub enum Restart {
     LastForgotten,
     /// So much was lost that what is held is worth nothing. The publisher may be the same.
     TooMuchLost,
+    /// Something was missing, and the publisher, which is the same, is asked for everything once more.
+    Relearned,
 }
 
 impl Numbers {
@@ -134,22 +136,18 @@ impl Numbers {
         self.last = self.last.max(Some(sequence));
         self.replayed_to = self.replayed_to.max(Some(sequence));
     }
-
-    /// Where a replay must start: at a few numbers that are remembered, so that the two lives of a publisher can be told apart.
-    pub(super) fn compare_from(&self) -> u64 {
-        self.last.map_or(0, |last| (last + 1).saturating_sub(COMPARED_MAX))
-    }
 }
 
 impl Restart {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::CounterRestarted,
         Self::SequenceWentBack,
         Self::StartupClear,
         Self::OtherMessage,
         Self::LastForgotten,
         Self::TooMuchLost,
+        Self::Relearned,
     ];
 
     /// The name in metrics and reports.
@@ -161,6 +159,7 @@ impl Restart {
             Self::OtherMessage => "other_message",
             Self::LastForgotten => "last_forgotten",
             Self::TooMuchLost => "too_much_lost",
+            Self::Relearned => "relearned",
         }
     }
 }
@@ -169,6 +168,12 @@ impl std::fmt::Display for Restart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Where a replay must start after `last`: at a few numbers that are remembered, so that the two lives of a publisher can be told
+/// apart.
+pub(super) fn compare_from(last: Option<u64>) -> u64 {
+    last.map_or(0, |last| (last + 1).saturating_sub(COMPARED_MAX))
 }
 
 fn beyond(sequence: u64, last: u64) -> Verdict {
@@ -266,8 +271,7 @@ mod tests {
 
     #[test]
     fn a_replay_reaches_below_the_last_number() {
-        let at = |last| Numbers { last, ..Numbers::default() }.compare_from();
-        assert_eq!([at(None), at(Some(0)), at(Some(COMPARED_MAX + 6))], [0, 0, 7]);
+        assert_eq!([None, Some(0), Some(COMPARED_MAX + 6)].map(compare_from), [0, 0, 7]);
     }
 
     #[test]

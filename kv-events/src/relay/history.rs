@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Batch;
-use crate::limits::HISTORY_ENTRY_BYTES;
+use crate::limits::{HISTORY_ENTRY_BYTES, PAYLOAD_BYTES_MAX};
 use crate::wire::decode_batch;
 
 /// A batch as its publisher sent it.
@@ -59,9 +59,10 @@ pub(super) enum After {
 }
 
 impl Kept {
-    /// `payload` as it came.
+    /// `payload` as it came. One that is too long to be read is not kept, but known again.
     pub(super) fn new(sequence: u64, payload: &[u8]) -> Self {
-        Self { sequence, payload: payload.into(), digest: xxh3_64(payload) }
+        let kept = if payload.len() <= PAYLOAD_BYTES_MAX { payload } else { &[] };
+        Self { sequence, payload: kept.into(), digest: xxh3_64(payload) }
     }
 
     /// The publisher's own bytes.
@@ -149,11 +150,11 @@ impl History {
         self.slots.get(at)?.as_ref()
     }
 
-    /// What is known of a message with this payload under this number.
-    pub(super) fn seen(&self, sequence: u64, payload: &[u8]) -> Seen {
-        match self.get(sequence) {
+    /// What is known of a message like this one under its number.
+    pub(super) fn seen(&self, message: &Kept) -> Seen {
+        match self.get(message.sequence) {
             None => Seen::Unknown,
-            Some(kept) if kept.digest == xxh3_64(payload) => Seen::Same,
+            Some(kept) if kept.digest == message.digest => Seen::Same,
             Some(_) => Seen::Other,
         }
     }
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn a_message_is_known_by_its_bytes() {
         let history = window(&[0, 1, 3]);
-        let seen = |sequence, payload: u64| history.seen(sequence, &payload.to_be_bytes());
+        let seen = |sequence, payload: u64| history.seen(&Kept::new(sequence, &payload.to_be_bytes()));
         assert_eq!([seen(1, 1), seen(1, 2), seen(2, 2), seen(9, 9)], [Seen::Same, Seen::Other, Seen::Unknown, Seen::Unknown]);
     }
 

@@ -151,8 +151,10 @@ pub struct RankStatus {
     pub last: Option<u64>,
     /// Batches that were published before what is known, and lost; and stores that there was no room for.
     pub unknown_before: u64,
-    /// Batches lost since.
+    /// Batches lost since. One more while [`doubted`](Self::doubted).
     pub lost: u64,
+    /// Its live socket connected again, and nothing has shown yet that the publisher is the same.
+    pub doubted: bool,
     /// Whether its live socket is connected.
     pub connected: bool,
     /// Whether its replay socket is being asked.

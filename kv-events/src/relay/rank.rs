@@ -21,15 +21,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::classify::{Incoming, Numbers, Restart, Verdict};
+use super::classify::{Incoming, Numbers, Restart, Verdict, compare_from};
 use super::history::{History, Kept, Seen};
 use super::live::Live;
 use super::load::Load;
 use super::snapshot::{Cut, Standing};
 use super::{Options, RankStatus, ReplayRequest};
 use crate::limits::{
-    GAP_KEPT_MAX, PAYLOAD_BYTES_MAX, RELAY_CUTS_MAX, RELAY_PRIME_EVERY, RELAY_QUIET_MAX, RELAY_REPLAY_MAX,
-    RELAY_REPLAY_TRIES_MAX, RELAY_WAITING_MAX,
+    GAP_KEPT_MAX, HISTORY_BATCHES, PAYLOAD_BYTES_MAX, RELAY_CUTS_MAX, RELAY_QUIET_MAX, RELAY_REPLAY_MAX, RELAY_REPLAY_TRIES_MAX,
+    RELAY_RETRY_EVERY, RELAY_WAITING_MAX,
 };
 use crate::{Batch, Event, Incarnation};
 
@@ -94,8 +94,16 @@ pub(super) struct Rank {
     /// Connections of the live socket so far.
     connections: u64,
     connected: bool,
-    prime_at: Option<Duration>,
+    /// When to ask again for what was not answered.
+    retry_at: Duration,
     heard_at: Duration,
+    /// The last question was answered to its end.
+    answered: bool,
+    /// The last number when the live socket connected again, while nothing has shown that the publisher is the same. What came since
+    /// shows nothing: it may be the other's.
+    doubted: Option<u64>,
+    /// Something is missing that the publisher may have kept: it was not answered when it was asked for.
+    relearns: bool,
     /// In this life the replay socket has answered with a batch: it keeps some.
     has_replayed: bool,
     /// When the publisher last said that there is nothing after the last number.
@@ -146,8 +154,11 @@ impl Rank {
             waiting_bytes: 0,
             connections: 0,
             connected: false,
-            prime_at: None,
+            retry_at: now,
             heard_at: now,
+            answered: false,
+            doubted: None,
+            relearns: false,
             has_replayed: false,
             confirmed_at: None,
             cuts: Vec::new(),
@@ -169,9 +180,11 @@ impl Rank {
         self.numbers.last
     }
 
-    /// Batches that were published before what is known, and lost, or that there was no room for; and those lost since.
+    /// Batches that were published before what is known, and lost, or that there was no room for; and those lost since, among
+    /// which a publisher that may be another counts as one.
     pub(super) fn missing(&self) -> (u64, u64) {
-        (self.unknown_before.saturating_add(self.live.crowded_out()), self.lost)
+        let doubt = u64::from(self.doubted.is_some());
+        (self.unknown_before.saturating_add(self.live.crowded_out()), self.lost.saturating_add(doubt))
     }
 
     pub(super) fn status(&self) -> RankStatus {
@@ -182,6 +195,7 @@ impl Rank {
             last: self.numbers.last,
             unknown_before,
             lost,
+            doubted: self.doubted.is_some(),
             connected: self.connected,
             asking: self.asking.is_some(),
             confirmed_at: self.confirmed_at,
@@ -203,6 +217,7 @@ impl Rank {
     pub(super) fn connected(&mut self, now: Duration) {
         self.connections += 1;
         self.connected = true;
+        self.doubted = self.doubted.or(self.numbers.last);
         self.ask(now, 0);
     }
 
@@ -217,7 +232,8 @@ impl Rank {
             // What ends a replay. No publisher counts so far.
             return self.counts.unreadable += 1;
         }
-        let kept = self.keep(sequence, payload);
+        let kept = Kept::new(sequence, payload);
+        self.counts.oversized += u64::from(payload.len() > PAYLOAD_BYTES_MAX);
         if self.asking.is_none() {
             return self.take_live(now, kept, self.connections, 0);
         }
@@ -238,17 +254,22 @@ impl Rank {
         }
         asking.knows_last |= asking.last.is_some_and(|last| sequence >= last);
         self.has_replayed = true;
-        match self.numbers.replayed(sequence, self.history.seen(sequence, payload)) {
+        let kept = Kept::new(sequence, payload);
+        let seen = self.history.seen(&kept);
+        if seen == Seen::Same {
+            self.doubted.take_if(|last| sequence <= *last);
+        }
+        match self.numbers.replayed(sequence, seen) {
             Verdict::Accept => {
                 asking.progressed = true;
-                self.take_replayed(sequence, payload);
+                self.take_replayed(kept);
             }
             Verdict::Gap { .. } if asking.progressed => asking.broken = true,
             Verdict::Gap { from } => {
                 asking.progressed = true;
                 self.counts.gaps += 1;
                 self.lose(sequence - from);
-                self.take_replayed(sequence, payload);
+                self.take_replayed(kept);
             }
             Verdict::Duplicate => {
                 self.counts.duplicates += 1;
@@ -266,20 +287,24 @@ impl Rank {
     pub(super) fn replay_ended(&mut self, now: Duration, ticket: u64, end: ReplayEnd) {
         self.heard_at = now;
         let Some(asking) = self.asking.take_if(|asking| asking.ticket == ticket) else { return };
-        let complete = end == ReplayEnd::Complete;
-        if complete && !asking.broken && asking.last.is_some() && !asking.knows_last && self.has_replayed {
+        let complete = end == ReplayEnd::Complete && !asking.broken;
+        if complete && asking.last.is_some() && !asking.knows_last && self.has_replayed {
             // A publisher that keeps batches keeps its last one: one that has no longer got ours never had it.
             self.outlive();
             self.begin_life(Restart::LastForgotten);
             return self.ask(now, 0);
         }
-        if (asking.broken || !complete) && asking.progressed && asking.tries < RELAY_REPLAY_TRIES_MAX {
+        if !complete && asking.progressed && asking.tries < RELAY_REPLAY_TRIES_MAX {
             return self.ask(now, asking.tries + 1);
         }
-        if complete && !asking.broken {
+        self.answered = complete;
+        self.retry_at = now + RELAY_RETRY_EVERY;
+        if complete {
             self.confirmed_at = Some(now);
-        } else if self.numbers.last.is_none() {
-            self.prime_at = Some(now + RELAY_PRIME_EVERY);
+            if std::mem::take(&mut self.relearns) && self.can_relearn() {
+                self.begin_life(Restart::Relearned);
+                return self.ask(now, 0);
+            }
         }
         // What brought something may bring more; what did not will not.
         self.take_waiting(now, if asking.progressed { asking.tries } else { RELAY_REPLAY_TRIES_MAX });
@@ -287,16 +312,19 @@ impl Rank {
 
     /// Asks the replay socket once more, while nothing is known of the rank.
     pub(super) fn prime(&mut self, now: Duration) {
-        if self.numbers.last.is_none() && self.asking.is_none() {
+        if self.numbers.last.is_none() && self.asking.is_none() && self.connections > 0 {
             self.ask(now, 0);
         }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Duration> {
+        let quiet_at = self.heard_at + RELAY_QUIET_MAX;
+        let wants = self.numbers.last.is_none() || self.doubted.is_some() || self.relearns;
         match &self.asking {
             Some(asking) => Some(asking.deadline),
-            None if !self.options.replays => None,
-            None => self.prime_at.or_else(|| Some(self.heard_at + RELAY_QUIET_MAX)),
+            None if !self.options.replays || self.connections == 0 => None,
+            None if wants && !self.answered => Some(self.retry_at.min(quiet_at)),
+            None => Some(quiet_at),
         }
     }
 
@@ -333,7 +361,6 @@ impl Rank {
 
     /// Asks from below the last number. Without a replay socket there is nothing to ask.
     fn ask(&mut self, now: Duration, tries: u32) {
-        self.prime_at = None;
         if !self.options.replays {
             return;
         }
@@ -342,13 +369,14 @@ impl Rank {
         let ticket = self.tickets;
         let (deadline, last) = (now + RELAY_REPLAY_MAX, self.numbers.last);
         self.asking = Some(Asking { ticket, deadline, tries, last, knows_last: false, progressed: false, broken: false });
-        self.request = Some(ReplayRequest { rank: self.number, ticket, from: self.numbers.compare_from() });
+        let from = compare_from(self.doubted.or(last));
+        self.request = Some(ReplayRequest { rank: self.number, ticket, from });
     }
 
     /// Judges a message of the live socket. What is missing before it was asked for `tries` times.
     fn take_live(&mut self, now: Duration, kept: Kept, connection: u64, tries: u32) {
         let sequence = kept.sequence;
-        let seen = self.history.seen(sequence, kept.payload());
+        let seen = self.history.seen(&kept);
         let at_last = self.numbers.last == Some(sequence) && seen != Seen::Same;
         let begins_with_clear = at_last && begins_with_clear(&kept.decode());
         match self.numbers.live(Incoming { sequence, seen, begins_with_clear }) {
@@ -361,6 +389,7 @@ impl Rank {
             Verdict::Gap { from } => {
                 self.counts.gaps += u64::from(tries == 0);
                 self.lose(sequence - from);
+                self.relearns = self.options.replays && !self.answered;
                 self.accept_live(kept);
             }
             Verdict::Duplicate => {
@@ -397,10 +426,9 @@ impl Rank {
         self.take(kept);
     }
 
-    fn take_replayed(&mut self, sequence: u64, payload: &[u8]) {
+    fn take_replayed(&mut self, kept: Kept) {
         self.counts.replayed += 1;
-        let kept = self.keep(sequence, payload);
-        self.numbers.came_replayed(sequence);
+        self.numbers.came_replayed(kept.sequence);
         self.take(kept);
     }
 
@@ -409,12 +437,13 @@ impl Rank {
         let batch = kept.decode();
         if self.first.is_none() {
             (self.first, self.unknown_before) = (Some(kept.sequence), kept.sequence);
+            self.relearns = kept.sequence > 0 && self.options.replays && !self.answered && self.asking.is_none();
         }
         if batch.clears() {
             // Whatever was not seen before it is gone.
-            (self.unknown_before, self.lost) = (0, 0);
+            (self.unknown_before, self.lost, self.doubted, self.relearns) = (0, 0, None, false);
         }
-        (self.timestamp_s, self.prime_at) = (batch.timestamp_s, None);
+        self.timestamp_s = batch.timestamp_s;
         self.live.apply(&batch);
         self.history.push(kept);
     }
@@ -437,6 +466,13 @@ impl Rank {
         self.live = Live::new(self.options.copies, self.options.live_blocks_max);
         (self.first, self.unknown_before, self.lost) = (None, 0, 0);
         (self.has_replayed, self.confirmed_at) = (false, None);
+        (self.doubted, self.relearns) = (None, false);
+    }
+
+    /// Whether the publisher is likely to keep all that it ever sent.
+    fn can_relearn(&self) -> bool {
+        let keeps_all = self.numbers.last.is_some_and(|last| last < HISTORY_BATCHES as u64);
+        keeps_all && (self.unknown_before > 0 || self.lost > 0)
     }
 
     /// What waits of former connections is the former life's.
@@ -455,15 +491,6 @@ impl Rank {
     fn put_back(&mut self, waiting: Waiting) {
         self.waiting_bytes += waiting.kept.payload().len();
         self.waiting.push_front(waiting);
-    }
-
-    /// A payload that is too long to be read is not kept either.
-    fn keep(&mut self, sequence: u64, payload: &[u8]) -> Kept {
-        if payload.len() <= PAYLOAD_BYTES_MAX {
-            return Kept::new(sequence, payload);
-        }
-        self.counts.oversized += 1;
-        Kept::new(sequence, &[])
     }
 }
 

@@ -17,7 +17,10 @@ const NOW: Duration = Duration::ZERO;
 const BLOCK: u32 = 16;
 const STEP: u64 = 100;
 
-/// An engine that computes prompts of `STEP` new blocks each, every fourth below an earlier one.
+/// Batches that are timed together.
+const GROUP: u64 = 20;
+
+/// An engine that computes prompts of `STEP` new blocks each, every fourth below a recent one.
 struct Engine {
     next: u64,
     sequence: u64,
@@ -27,8 +30,7 @@ impl Engine {
     fn step(&mut self) -> Vec<u8> {
         let first = self.next;
         self.next += STEP;
-        let parent =
-            (first > 0 && (first / STEP).is_multiple_of(4)).then(|| EngineHash::from(name(first / 2 / STEP * STEP + STEP - 1)));
+        let parent = (first > 0 && (first / STEP).is_multiple_of(4)).then(|| EngineHash::from(name(first - 2 * STEP - 1)));
         let tokens = (0..STEP * u64::from(BLOCK)).map(|token| ((first + token).wrapping_mul(2_654_435_761) % 150_000) as u32);
         let store = Stored {
             hashes: (first..self.next).map(|block| EngineHash::from(name(block))).collect(),
@@ -45,6 +47,14 @@ impl Engine {
     /// A step that evicts `STEP` blocks scattered over what is held.
     fn evict(&mut self, salt: u64) -> Vec<u8> {
         let hashes = (0..STEP).map(|nth| EngineHash::from(name((nth * 7_919 * 104_729 + salt * 31) % self.next))).collect();
+        let removal: Event = Removed { hashes, medium: Some("GPU".into()), ..Removed::default() }.into();
+        self.sequence += 1;
+        payload(self.sequence as f64, &[removal])
+    }
+
+    /// A step that evicts the `STEP` blocks from `first` on.
+    fn evict_from(&mut self, first: u64) -> Vec<u8> {
+        let hashes = (first..first + STEP).map(|block| EngineHash::from(name(block))).collect();
         let removal: Event = Removed { hashes, medium: Some("GPU".into()), ..Removed::default() }.into();
         self.sequence += 1;
         payload(self.sequence as f64, &[removal])
@@ -87,18 +97,39 @@ fn a_live_block_takes_less_than_200_bytes_besides_its_tokens() {
     }
 }
 
+/// How long `run` takes, unless the machine gave this thread's core to another meanwhile.
+fn undisturbed<T>(run: impl FnOnce() -> T) -> (T, Option<Duration>) {
+    let preempted = || {
+        let status = fs::read_to_string("/proc/thread-self/status").expect("a Linux");
+        let line = status.lines().find(|line| line.starts_with("nonvoluntary_ctxt_switches")).expect("a count of switches");
+        line.split_whitespace().next_back().unwrap().parse::<u64>().unwrap()
+    };
+    let (before, began) = (preempted(), Instant::now());
+    let result = run();
+    let took = began.elapsed();
+    (result, (preempted() == before).then_some(took))
+}
+
+/// As a full pool does: it evicts as much as it stores. The evictions are not what is timed.
 #[test]
 #[ignore = "measures"]
 fn a_batch_of_100_blocks_is_kept_within_20_us() {
-    for blocks in [20_000, 1_000_000] {
+    for blocks in [20_000, 200_000, 1_000_000] {
         let (mut relay, mut engine) = filled(blocks);
-        let payloads: Vec<_> = (0..2_000).map(|_| (engine.step(), engine.last())).collect();
-        let (began, wall) = (thread_time(), Instant::now());
-        payloads.iter().for_each(|(payload, sequence)| relay.handle_live(NOW, 0, *sequence, payload));
-        let (each, wall) = ((thread_time() - began) / 2_000, wall.elapsed() / 2_000);
-        let bytes = payloads[0].0.len();
-        println!("beside {blocks} blocks: {each:?} of CPU for a batch of 100 blocks, {bytes} bytes ({wall:?} in all)");
-        assert!(each < Duration::from_micros(20));
+        let mut oldest = 0;
+        let mut times = Vec::new();
+        for _ in 0..200 {
+            let removals: Vec<_> = (0..GROUP).map(|nth| (engine.evict_from(oldest + nth * STEP), engine.last())).collect();
+            let stores: Vec<_> = (0..GROUP).map(|_| (engine.step(), engine.last())).collect();
+            oldest += GROUP * STEP;
+            removals.iter().for_each(|(payload, sequence)| relay.handle_live(NOW, 0, *sequence, payload));
+            let all = || stores.iter().for_each(|(payload, sequence)| relay.handle_live(NOW, 0, *sequence, payload));
+            times.extend(undisturbed(all).1.map(|took| took / u32::try_from(GROUP).unwrap()));
+        }
+        times.sort();
+        let (least, median) = (times[0], times[times.len() / 2]);
+        println!("beside {blocks} blocks: {median:?} for a batch of 100 blocks, least {least:?}");
+        assert!(median < Duration::from_micros(20), "{median:?}");
     }
 }
 
@@ -106,30 +137,28 @@ fn a_batch_of_100_blocks_is_kept_within_20_us() {
 #[ignore = "measures"]
 fn a_snapshot_of_a_million_blocks_keeps_no_batch_waiting() {
     let (mut relay, mut engine) = filled(1_000_000);
-    let stores: Vec<_> =
-        (0..400).map(|nth| (if nth % 2 == 0 { engine.step() } else { engine.evict(nth) }, engine.last())).collect();
-    let begins = Instant::now();
-    let subscriber = relay.subscribe(NOW, &[]).unwrap();
-    let cut = begins.elapsed();
+    let mut step = |nth| (if nth % 2 == 0 { engine.step() } else { engine.evict(nth) }, engine.last());
+    let steps: Vec<_> = (0..400).map(|nth| step(nth)).collect();
+    let (subscriber, cut) = undisturbed(|| relay.subscribe(NOW, &[]).unwrap());
     let Next::Snapshot(snapshot) = relay.poll(NOW, subscriber) else { panic!("a snapshot comes first") };
-    let mut longest = Duration::ZERO;
-    for (payload, sequence) in &stores {
-        let begins = Instant::now();
-        relay.handle_live(NOW, 0, *sequence, payload);
-        longest = longest.max(begins.elapsed());
-    }
+    let times = steps.iter().filter_map(|(payload, sequence)| undisturbed(|| relay.handle_live(NOW, 0, *sequence, payload)).1);
+    let longest = times.max().unwrap();
     let index = ChainIndex::new();
     let mut stream = Stream::new(index.add_worker().unwrap(), StreamOptions::default());
-    let begins = Instant::now();
-    let (mut chunks, mut total, mut events) = (0, 0, 0);
-    for chunk in *snapshot {
+    let (mut chunks, mut total, mut making, mut reading) = (0, 0, Duration::ZERO, Duration::ZERO);
+    let mut snapshot = *snapshot;
+    loop {
+        let began = thread_time();
+        let Some(chunk) = snapshot.next() else { break };
+        making += thread_time() - began;
+        let began = thread_time();
         stream.apply(&chunk.batch);
-        (chunks, total, events) = (chunks + 1, chunk.total, events + chunk.batch.events.len());
+        reading += thread_time() - began;
+        (chunks, total) = (chunks + 1, chunk.total);
     }
-    let told = begins.elapsed();
-    println!(
-        "cut in {cut:?}, longest batch beside it {longest:?}, {total} blocks in {chunks} chunks and {events} events read in {told:?}"
-    );
+    println!("cut in {cut:?}, longest batch after it {longest:?}");
+    println!("{total} blocks in {chunks} chunks: made in {making:?}, read in {reading:?} of CPU");
     assert_eq!(index.digest(stream.worker(), View::MAIN).count, total);
-    assert!(cut < Duration::from_millis(5) && longest < Duration::from_millis(5) && told < Duration::from_secs(2));
+    assert!(cut.is_none_or(|cut| cut < Duration::from_millis(5)) && longest < Duration::from_millis(5));
+    assert!(making + reading < Duration::from_secs(2));
 }

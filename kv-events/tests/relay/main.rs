@@ -4,5 +4,7 @@
 mod allocator;
 mod cost;
 mod encode;
+mod publisher;
 mod reader;
+mod schedule;
 mod told;

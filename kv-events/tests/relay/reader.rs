@@ -1,9 +1,11 @@
 //! A reader of a relay: a stream over an index of its own for every rank.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kv_events::relay::{Next, Relay, SubscriberId};
 use kv_events::{Batch, Position, Profile, Stream, StreamOptions, Tiers};
+use kv_index::testing::holdings;
 use kv_index::{Digest, Index, ReferenceIndex, ReferenceWorker, View};
 
 /// One rank as its reader knows it.
@@ -13,6 +15,8 @@ pub(crate) struct Known {
     pub(crate) position: Option<Position>,
     /// Batches, or parts of the state, that were said to be missing.
     pub(crate) missing: u64,
+    /// The publisher's clock with the last batch.
+    pub(crate) timestamp_s: f64,
 }
 
 /// All that two readers of one stream must agree on.
@@ -30,11 +34,18 @@ impl Known {
         let index = ReferenceIndex::new();
         let options = StreamOptions { served, ..StreamOptions::default() };
         let stream = Stream::new(index.add_worker().unwrap(), options);
-        Self { index, stream, position: None, missing: 0 }
+        Self { index, stream, position: None, missing: 0, timestamp_s: 0.0 }
     }
 
     pub(crate) fn apply(&mut self, batch: &Batch) {
         self.stream.apply(batch);
+        self.timestamp_s = batch.timestamp_s;
+    }
+
+    /// What is held in the main view.
+    pub(crate) fn names(&self) -> BTreeSet<u64> {
+        let all = holdings(&self.index, self.stream.worker()).into_iter();
+        all.filter(|held| held.view == View::MAIN).map(|held| held.name.0).collect()
     }
 
     pub(crate) fn state(&self) -> State {
@@ -54,8 +65,13 @@ pub(crate) fn drain(relay: &mut Relay, now: Duration, subscriber: SubscriberId, 
         match relay.poll(now, subscriber) {
             Next::Batch(relayed) => {
                 let known = &mut ranks[relayed.rank as usize];
-                let before = known.position.map_or(0, |position| position.sequence + 1);
-                assert!(relayed.batch.sequence >= before + relayed.missed || known.position.is_none(), "each once, in order");
+                match known.position {
+                    Some(position) => {
+                        assert_eq!(position.incarnation, relayed.incarnation, "a life is never mixed with another");
+                        assert_eq!(relayed.batch.sequence, position.sequence + 1 + relayed.missed, "each once, in order");
+                    }
+                    None => known.missing += relayed.batch.sequence,
+                }
                 if relayed.batch.decode().clears() {
                     known.missing = 0;
                 } else {

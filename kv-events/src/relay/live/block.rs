@@ -158,6 +158,11 @@ impl Copies {
 }
 
 impl CopySet {
+    /// One copy.
+    pub(super) fn one(shelf: Shelf) -> Self {
+        Self::Few([Copies::of(shelf, 1), Copies::default(), Copies::default(), Copies::default()])
+    }
+
     pub(in crate::relay) fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }

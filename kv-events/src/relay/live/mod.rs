@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use kv_index::{Block, BlockName};
 
-use self::block::{Added, Extra, LiveBlock, Place, ROOT, Shelf};
+use self::block::{Added, CopySet, Extra, LiveBlock, Place, ROOT, Shelf};
 use self::pages::{Pages, Slot};
 use self::table::SlotTable;
 pub(super) use self::units::Units;
@@ -197,7 +197,9 @@ impl Live {
             }
             self.place(&store, parent);
             let names = store.blocks.iter().filter_map(|block| block.name);
-            ready.extend(names.flat_map(|name| self.orphans.take(name)).rev());
+            if self.orphans.blocks() > 0 {
+                ready.extend(names.flat_map(|name| self.orphans.take(name)).rev());
+            }
         }
     }
 
@@ -214,19 +216,30 @@ impl Live {
                 steps.push((unit, place));
                 continue;
             };
-            at = match self.standing(name, place) {
+            let standing = self.standing(name, place);
+            if let Some(slot) = standing {
+                steps.clear();
+                at = slot;
+            } else {
+                for (unit, place) in steps.drain(..) {
+                    at = self.step(at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()));
+                }
+            }
+            match standing.or_else(|| self.settle_step(name, place)) {
                 Some(slot) => {
-                    steps.clear();
-                    slot
+                    at = slot;
+                    self.add_copy(slot, shelf);
                 }
                 None => {
-                    for (unit, place) in steps.drain(..) {
-                        at = self.step(at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()));
-                    }
-                    self.settle(name, at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()))
+                    let block = store.detail.block(unit, extra.as_ref(), store.namespace.as_ref());
+                    let block = LiveBlock { name, place, parent: at, copies: CopySet::one(shelf), ..block };
+                    at = self.pages.insert(block);
+                    self.name(name, at);
+                    self.held[shelf.index()] += 1;
+                    self.copies += 1;
+                    self.counts.stored += 1;
                 }
-            };
-            self.add_copy(at, shelf);
+            }
             self.namespaces.note(name, store.namespace.as_ref());
         }
     }
@@ -252,35 +265,24 @@ impl Live {
         match self.find_step(place) {
             Some(slot) => slot,
             None => {
-                let slot = self.insert(LiveBlock { parent, place, ..block });
-                let pages = &self.pages;
-                self.steps.insert(place.0, slot, |slot| pages.block(slot).place.0);
+                let slot = self.pages.insert(LiveBlock { parent, place, ..block });
+                self.steps.insert(place.0, slot);
                 slot
             }
         }
     }
 
-    /// Gives `name` the step at `place`, or a block of its own.
-    fn settle(&mut self, name: BlockName, parent: Slot, place: Place, block: LiveBlock) -> Slot {
-        let slot = match self.find_step(place) {
-            Some(slot) => {
-                let pages = &self.pages;
-                self.steps.remove(place.0, slot, |slot| pages.block(slot).place.0);
-                self.pages.block_mut(slot).name = name;
-                slot
-            }
-            None => self.insert(LiveBlock { name, parent, place, ..block }),
-        };
-        let pages = &self.pages;
-        self.names.insert(name.0, slot, |slot| pages.block(slot).name.0);
-        slot
+    /// Gives `name` the step at `place`, if there is one.
+    fn settle_step(&mut self, name: BlockName, place: Place) -> Option<Slot> {
+        let slot = self.find_step(place)?;
+        self.steps.remove(place.0, slot);
+        self.pages.block_mut(slot).name = name;
+        self.name(name, slot);
+        Some(slot)
     }
 
-    fn insert(&mut self, block: LiveBlock) -> Slot {
-        if block.parent != ROOT {
-            self.pages.block_mut(block.parent).children += 1;
-        }
-        self.pages.insert(block)
+    fn name(&mut self, name: BlockName, slot: Slot) {
+        self.names.insert(name.0, slot);
     }
 
     fn add_copy(&mut self, slot: Slot, shelf: Shelf) {
@@ -326,12 +328,14 @@ impl Live {
 
     /// The block at `slot` is held no more: it becomes a step, or goes, and with it the steps that led to it only.
     fn vacate(&mut self, slot: Slot) {
-        let pages = &self.pages;
-        let block = pages.block(slot);
-        self.names.remove(block.name.0, slot, |slot| pages.block(slot).name.0);
+        let block = self.pages.block(slot);
+        self.names.remove(block.name.0, slot);
         if block.children > 0 {
-            // A step may stand there already, of a window group whose blocks are listed below a twin of this one.
-            return self.steps.insert(block.place.0, slot, |slot| pages.block(slot).place.0);
+            // A step may stand there already: two names of one place were held, and there were blocks below both.
+            if self.find_step(block.place).is_none() {
+                self.steps.insert(block.place.0, slot);
+            }
+            return;
         }
         let mut parent = self.pages.remove(slot).parent;
         while parent != ROOT {
@@ -340,8 +344,7 @@ impl Live {
             if above.children > 0 || above.is_held() {
                 break;
             }
-            let pages = &self.pages;
-            self.steps.remove(pages.block(parent).place.0, parent, |slot| pages.block(slot).place.0);
+            self.steps.remove(self.pages.block(parent).place.0, parent);
             parent = self.pages.remove(parent).parent;
         }
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::block::LiveBlock;
+use super::block::{LiveBlock, ROOT};
 
 /// A block's place in the pages.
 pub(in crate::relay) type Slot = u32;
@@ -42,17 +42,33 @@ impl Pages {
         Arc::make_mut(&mut self.pages[page])[place].as_mut().expect("a slot is looked up while its block is there")
     }
 
+    /// Puts `block` into a free slot, and counts it at its parent.
     pub(super) fn insert(&mut self, block: LiveBlock) -> Slot {
         if self.free.is_empty() {
-            let first = slot_of(self.pages.len(), 0);
-            self.pages.push(Arc::new(std::array::from_fn(|_| None)));
-            self.free.extend((first..slot_of(self.pages.len(), 0)).rev());
+            self.add_page();
         }
         let slot = self.free.pop().expect("a page was added when none was free");
         let (page, place) = split(slot);
-        Arc::make_mut(&mut self.pages[page])[place] = Some(block);
+        let (parent_page, parent_place) = split(block.parent);
+        if parent_page != page && block.parent != ROOT {
+            self.block_mut(block.parent).children += 1;
+        }
+        let blocks = Arc::make_mut(&mut self.pages[page]);
+        if parent_page == page
+            && let Some(parent) = &mut blocks[parent_place]
+        {
+            parent.children += 1;
+        }
+        blocks[place] = Some(block);
         self.len += 1;
         slot
+    }
+
+    #[cold]
+    fn add_page(&mut self) {
+        let first = slot_of(self.pages.len(), 0);
+        self.pages.push(Arc::new(std::array::from_fn(|_| None)));
+        self.free.extend((first..slot_of(self.pages.len(), 0)).rev());
     }
 
     pub(super) fn remove(&mut self, slot: Slot) -> LiveBlock {

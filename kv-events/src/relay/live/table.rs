@@ -1,65 +1,81 @@
 //! From a word (a name, a place) to the slot of the block that has it.
 //!
-//! The words stay in the blocks, so an entry is four bytes. In 256 parts, because a table grows all at once: the part of a
-//! million blocks does so in a quarter of a millisecond, one table of them all would stop admission for a hundred.
+//! The words stay in the blocks. An entry is the slot and 32 bits of the word's hash, which tell nearly all words apart without a
+//! look at the blocks, and are all that growing needs. In 256 parts, because a table grows all at once: the part of a
+//! million blocks does so in some ten microseconds, one table of them all would stop admission for tens of milliseconds.
 
 use std::hash::BuildHasher;
 
-use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::pages::Slot;
 
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable {
-    parts: Box<[HashTable<Slot>]>,
+    parts: Box<[HashTable<Entry>]>,
     hasher: DefaultHashBuilder,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    mark: u32,
+    slot: Slot,
 }
 
 impl SlotTable {
     /// The slot whose word is `word`. `word_at` tells the word of a slot in the table.
     pub(super) fn find(&self, word: u64, word_at: impl Fn(Slot) -> u64) -> Option<Slot> {
-        let hash = self.hasher.hash_one(word);
-        self.parts[part_of(hash)].find(hash, |&slot| word_at(slot) == word).copied()
+        if self.len == 0 {
+            return None;
+        }
+        let (part, mark) = self.split(word);
+        let found = self.parts[part].find(spread(mark), |entry| entry.mark == mark && word_at(entry.slot) == word);
+        found.map(|entry| entry.slot)
     }
 
-    /// Notes that `word` is at `slot`.
-    pub(super) fn insert(&mut self, word: u64, slot: Slot, word_at: impl Fn(Slot) -> u64) {
-        let hash = self.hasher.hash_one(word);
-        let (part, hasher) = (&mut self.parts[part_of(hash)], &self.hasher);
-        match part.entry(hash, |&slot| word_at(slot) == word, |&slot| hasher.hash_one(word_at(slot))) {
-            Entry::Occupied(mut known) => *known.get_mut() = slot,
-            Entry::Vacant(vacant) => _ = vacant.insert(slot),
-        }
+    /// Notes that `word`, which is nowhere yet, is at `slot`.
+    pub(super) fn insert(&mut self, word: u64, slot: Slot) {
+        let (part, mark) = self.split(word);
+        self.parts[part].insert_unique(spread(mark), Entry { mark, slot }, |entry| spread(entry.mark));
+        self.len += 1;
     }
 
-    /// Forgets that `word` is at `slot`.
-    pub(super) fn remove(&mut self, word: u64, slot: Slot, word_at: impl Fn(Slot) -> u64) {
-        let hash = self.hasher.hash_one(word);
-        let (part, hasher) = (&mut self.parts[part_of(hash)], &self.hasher);
-        if let Ok(entry) = part.find_entry(hash, |&known| known == slot) {
-            entry.remove();
-        }
+    /// Forgets that `word` is at `slot`. Whether it was.
+    pub(super) fn remove(&mut self, word: u64, slot: Slot) -> bool {
+        let (part, mark) = self.split(word);
+        let part = &mut self.parts[part];
+        let Ok(entry) = part.find_entry(spread(mark), |entry| *entry == Entry { mark, slot }) else { return false };
+        entry.remove();
+        self.len -= 1;
         if part.capacity() > SPARE_ENTRIES && part.capacity() / 8 > part.len() {
-            part.shrink_to(2 * part.len(), |&slot| hasher.hash_one(word_at(slot)));
+            part.shrink_to(2 * part.len(), |entry| spread(entry.mark));
         }
+        true
     }
 
     pub(super) fn len(&self) -> usize {
-        self.parts.iter().map(HashTable::len).sum()
+        self.len
+    }
+
+    /// The part that `word` belongs to, and its mark there.
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of one hash")]
+    fn split(&self, word: u64) -> (usize, u32) {
+        let hash = self.hasher.hash_one(word);
+        (hash as usize % PARTS, (hash >> 32) as u32)
     }
 }
 
 impl Default for SlotTable {
     fn default() -> Self {
         let parts = std::iter::repeat_with(HashTable::new).take(PARTS).collect();
-        Self { parts, hasher: DefaultHashBuilder::default() }
+        Self { parts, hasher: DefaultHashBuilder::default(), len: 0 }
     }
 }
 
-/// Neither the bits that choose a bucket, the lowest, nor those that are kept beside it, the highest.
-fn part_of(hash: u64) -> usize {
-    (hash >> 40) as usize % PARTS
+/// The table wants 64 bits: it chooses a bucket by the lowest, and keeps the highest beside it.
+fn spread(mark: u32) -> u64 {
+    u64::from(mark).wrapping_mul(0x9e37_79b9_0000_0001)
 }
 
 const PARTS: usize = 256;
@@ -76,11 +92,11 @@ mod tests {
         let words: Vec<u64> = (0..10_000).map(|word| word * 3).collect();
         let word_at = |slot: Slot| words[slot as usize];
         let mut table = SlotTable::default();
-        (0..).zip(&words).for_each(|(slot, &word)| table.insert(word, slot, word_at));
+        (0..).zip(&words).for_each(|(slot, &word)| table.insert(word, slot));
         assert!(
             (0..).zip(&words).all(|(slot, &word)| table.find(word, word_at) == Some(slot)) && table.find(1, word_at).is_none()
         );
-        (0..9_000).for_each(|slot| table.remove(word_at(slot), slot, word_at));
+        (0..9_000).for_each(|slot| assert!(table.remove(word_at(slot), slot)));
         assert_eq!((table.len(), table.find(27, word_at), table.find(word_at(9_500), word_at)), (1_000, None, Some(9_500)));
         let capacity: usize = table.parts.iter().map(HashTable::capacity).sum();
         assert!(capacity < 30_000, "{capacity}");
@@ -89,7 +105,7 @@ mod tests {
     #[test]
     fn the_parts_share_evenly() {
         let mut table = SlotTable::default();
-        (0..25_600).for_each(|slot| table.insert(u64::from(slot), slot, u64::from));
+        (0..25_600).for_each(|slot| table.insert(u64::from(slot), slot));
         assert!(table.parts.iter().all(|part| (40..200).contains(&part.len())));
     }
 }

@@ -24,7 +24,7 @@ pub struct Chunk {
     /// Batches that were published before what the relay knows, and that nobody has any more: they hide blocks. And stores that
     /// the relay could not keep or tell.
     pub unknown_before: u64,
-    /// Batches lost since: what is told may be gone.
+    /// Batches lost since: what is told may be gone. One more while it is not known whether the publisher is still the same.
     pub lost: u64,
     /// The rank's load.
     pub load: Option<LoadSample>,
