@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use crate::limits::{HEARTBEAT_AFTER, HEARTBEAT_AFTER_IDLE, LOAD_TICK};
 
+/// Numbers by name.
+pub type Telemetry = Arc<[(Box<str>, f64)]>;
+
 /// A rank's load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// What a router decides by.
     pub core: LoadCore,
     /// Whatever else is measured, by name. Sent with heartbeats only.
-    pub telemetry: Arc<[(Box<str>, f64)]>,
+    pub telemetry: Telemetry,
 }
 
 /// What a router decides by.
@@ -37,7 +40,7 @@ pub struct LoadSample {
     /// What a router decides by.
     pub core: LoadCore,
     /// With heartbeats, and with the first message that carries a load.
-    pub telemetry: Option<Arc<[(Box<str>, f64)]>>,
+    pub telemetry: Option<Telemetry>,
     /// How many samples this stream had before.
     pub sample: u64,
 }
@@ -80,9 +83,9 @@ impl Pulse {
         self.say(now, load, false)
     }
 
-    /// What a heartbeat would carry, if it is time for one.
-    pub(super) fn beat(&mut self, now: Duration, load: Option<&Load>) -> Option<Option<LoadSample>> {
-        let (sent, looked) = self.sent.as_mut()?;
+    /// Whether it is time for a heartbeat.
+    pub(super) fn is_due(&mut self, now: Duration, load: Option<&Load>) -> bool {
+        let Some((sent, looked)) = self.sent.as_mut() else { return false };
         let changed = if now >= *looked + LOAD_TICK {
             *looked = now;
             load.is_some_and(|load| self.last.as_ref().is_none_or(|last| load.core.differs_from(last)))
@@ -91,10 +94,15 @@ impl Pulse {
         };
         let quiet = if self.unchanged >= UNCHANGED_BEATS { HEARTBEAT_AFTER_IDLE } else { HEARTBEAT_AFTER };
         if !changed && now < *sent + quiet {
-            return None;
+            return false;
         }
         self.unchanged = if changed { 0 } else { self.unchanged + 1 };
-        Some(self.say(now, load, true))
+        true
+    }
+
+    /// What a heartbeat that is sent now carries.
+    pub(super) fn beat(&mut self, now: Duration, load: Option<&Load>) -> Option<LoadSample> {
+        self.say(now, load, true)
     }
 
     /// When to look again.
@@ -135,7 +143,8 @@ mod tests {
 
     /// When heartbeats come, looking every 50 ms.
     fn beats(pulse: &mut Pulse, from_ms: u64, to_ms: u64, load: &Load) -> Vec<u64> {
-        (from_ms..to_ms).step_by(50).filter(|&at| pulse.beat(ms(at), Some(load)).is_some()).collect()
+        let mut said = |at| pulse.is_due(ms(at), Some(load)) && pulse.beat(ms(at), Some(load)).is_some();
+        (from_ms..to_ms).step_by(50).filter(|&at| said(at)).collect()
     }
 
     #[test]
@@ -159,17 +168,17 @@ mod tests {
     fn a_changed_load_is_said_within_a_tick_and_no_sooner() {
         let mut pulse = Pulse::default();
         pulse.with_batch(ms(0), Some(&load(1)));
-        assert_eq!(pulse.beat(ms(60), Some(&load(2))), None);
-        let sample = pulse.beat(ms(100), Some(&load(2))).unwrap().unwrap();
+        assert!(!pulse.is_due(ms(60), Some(&load(2))) && pulse.is_due(ms(100), Some(&load(2))));
+        let sample = pulse.beat(ms(100), Some(&load(2))).unwrap();
         assert_eq!((sample.core.running, sample.sample, sample.telemetry.is_some()), (2, 1, true));
-        assert_eq!((pulse.beat(ms(250), Some(&load(2))), pulse.next()), (None, Some(ms(350))));
+        assert_eq!((pulse.is_due(ms(250), Some(&load(2))), pulse.next()), (false, Some(ms(350))));
     }
 
     #[test]
     fn a_heartbeat_without_a_load_still_says_that_the_stream_lives() {
         let mut pulse = Pulse::default();
         assert_eq!(pulse.with_batch(ms(0), None), None);
-        assert_eq!(pulse.beat(ms(1_000), None), Some(None));
+        assert_eq!((pulse.is_due(ms(1_000), None), pulse.beat(ms(1_000), None)), (true, None));
     }
 
     #[test]

@@ -74,9 +74,11 @@
 mod classify;
 mod end;
 mod history;
+#[expect(clippy::similar_names, reason = "a shelf is not self")]
 mod live;
 mod load;
 mod rank;
+#[expect(clippy::similar_names, reason = "a shelf is not self")]
 mod snapshot;
 mod subscriber;
 
@@ -88,7 +90,7 @@ pub use self::classify::Restart;
 pub use self::end::{Code, End, OutOfRange, Refusal};
 pub use self::history::Kept;
 pub use self::live::LiveCounts;
-pub use self::load::{Load, LoadCore, LoadSample};
+pub use self::load::{Load, LoadCore, LoadSample, Telemetry};
 use self::rank::Rank;
 pub use self::rank::{RankCounts, ReplayEnd};
 pub use self::snapshot::{Chunk, Snapshot};
@@ -252,6 +254,7 @@ impl Relay {
         if self.subscribers.len() >= RELAY_SUBSCRIBERS_MAX {
             return Err(Refusal::TooManySubscribers { limit: RELAY_SUBSCRIBERS_MAX });
         }
+        self.subscribers.values_mut().for_each(|subscriber| subscriber.let_go(&self.ranks));
         let subscriber = Subscriber::begin(now, &mut self.ranks, positions)?;
         let id = SubscriberId(self.next_subscriber);
         self.next_subscriber += 1;

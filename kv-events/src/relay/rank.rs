@@ -63,7 +63,7 @@ pub struct RankCounts {
     pub answers_ignored: u64,
     /// Live messages that came while too many waited.
     pub overflowed: u64,
-    /// Waiting messages of a connection that was another life's.
+    /// Live messages that waited when their connection ended.
     pub outlived: u64,
     /// Numbers that no publisher reaches.
     pub unreadable: u64,
@@ -73,6 +73,7 @@ pub struct RankCounts {
 
 /// One rank of the engine.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not, by itself")]
 pub(super) struct Rank {
     number: u32,
     options: Options,
@@ -89,8 +90,10 @@ pub(super) struct Rank {
     asking: Option<Asking>,
     request: Option<ReplayRequest>,
     tickets: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Kept>,
     waiting_bytes: usize,
+    /// The waiting message for which something was asked.
+    stuck: Option<u64>,
     /// Connections of the live socket so far.
     connections: u64,
     connected: bool,
@@ -114,6 +117,7 @@ pub(super) struct Rank {
 
 /// A question that is under way.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not, by itself")]
 struct Asking {
     ticket: u64,
     deadline: Duration,
@@ -122,16 +126,14 @@ struct Asking {
     last: Option<u64>,
     /// A number at or beyond it was answered.
     knows_last: bool,
+    /// Something that is remembered was answered.
+    verified: bool,
     /// Something new was answered.
     progressed: bool,
+    /// Numbers were missing, and given up.
+    lost: bool,
     /// A number is missing in the middle.
     broken: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Waiting {
-    connection: u64,
-    kept: Kept,
 }
 
 impl Rank {
@@ -152,6 +154,7 @@ impl Rank {
             tickets: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            stuck: None,
             connections: 0,
             connected: false,
             retry_at: now,
@@ -216,12 +219,14 @@ impl Rank {
     /// The live socket connected, for the first time or again: its messages may be another life's.
     pub(super) fn connected(&mut self, now: Duration) {
         self.connections += 1;
+        self.drop_waiting();
         self.connected = true;
         self.doubted = self.doubted.or(self.numbers.last);
         self.ask(now, 0);
     }
 
     pub(super) fn disconnected(&mut self) {
+        self.drop_waiting();
         self.connected = false;
     }
 
@@ -235,12 +240,13 @@ impl Rank {
         let kept = Kept::new(sequence, payload);
         self.counts.oversized += u64::from(payload.len() > PAYLOAD_BYTES_MAX);
         if self.asking.is_none() {
-            return self.take_live(now, kept, self.connections, 0);
+            return self.take_live(now, kept, 0);
         }
         if self.waiting.len() >= RELAY_WAITING_MAX.0 || self.waiting_bytes + kept.payload().len() > RELAY_WAITING_MAX.1 {
             return self.counts.overflowed += 1;
         }
-        self.push_waiting(Waiting { connection: self.connections, kept });
+        self.waiting_bytes += kept.payload().len();
+        self.waiting.push_back(kept);
     }
 
     /// An answer of the replay socket.
@@ -259,14 +265,20 @@ impl Rank {
         if seen == Seen::Same {
             self.doubted.take_if(|last| sequence <= *last);
         }
+        asking.verified |= seen == Seen::Same;
+        if asking.last.is_some_and(|last| sequence > last) && !asking.verified {
+            // Nothing that is remembered came first, though it was asked for: this may be another publisher.
+            self.doubted = self.doubted.or(asking.last);
+        }
         match self.numbers.replayed(sequence, seen) {
             Verdict::Accept => {
                 asking.progressed = true;
+                asking.lost |= self.numbers.last.is_none() && sequence > 0;
                 self.take_replayed(kept);
             }
-            Verdict::Gap { .. } if asking.progressed => asking.broken = true,
+            Verdict::Gap { .. } if asking.progressed || asking.verified && asking.tries < HOLE_TRIES => asking.broken = true,
             Verdict::Gap { from } => {
-                asking.progressed = true;
+                (asking.progressed, asking.lost) = (true, true);
                 self.counts.gaps += 1;
                 self.lose(sequence - from);
                 self.take_replayed(kept);
@@ -276,7 +288,6 @@ impl Rank {
                 self.numbers.came_replayed(sequence);
             }
             Verdict::Restart(restart) => {
-                self.outlive();
                 self.begin_life(restart);
                 self.ask(now, 0);
             }
@@ -290,24 +301,26 @@ impl Rank {
         let complete = end == ReplayEnd::Complete && !asking.broken;
         if complete && asking.last.is_some() && !asking.knows_last && self.has_replayed {
             // A publisher that keeps batches keeps its last one: one that has no longer got ours never had it.
-            self.outlive();
             self.begin_life(Restart::LastForgotten);
             return self.ask(now, 0);
         }
-        if !complete && asking.progressed && asking.tries < RELAY_REPLAY_TRIES_MAX {
+        // Only an answer that was whole proves that the publisher has no more than that.
+        self.relearns |= asking.lost && !complete;
+        if !complete && (asking.progressed || asking.broken) && asking.tries < RELAY_REPLAY_TRIES_MAX {
             return self.ask(now, asking.tries + 1);
         }
         self.answered = complete;
         self.retry_at = now + RELAY_RETRY_EVERY;
         if complete {
             self.confirmed_at = Some(now);
-            if std::mem::take(&mut self.relearns) && self.can_relearn() {
+            // Doubt that a whole answer leaves is one that nothing will lift: what could be compared is kept nowhere any more.
+            if (std::mem::take(&mut self.relearns) || self.doubted.is_some()) && self.can_relearn() {
                 self.begin_life(Restart::Relearned);
                 return self.ask(now, 0);
             }
         }
         // What brought something may bring more; what did not will not.
-        self.take_waiting(now, if asking.progressed { asking.tries } else { RELAY_REPLAY_TRIES_MAX });
+        self.take_waiting(now, if asking.progressed { asking.tries.max(1) } else { RELAY_REPLAY_TRIES_MAX });
     }
 
     /// Asks the replay socket once more, while nothing is known of the rank.
@@ -368,22 +381,37 @@ impl Rank {
         self.counts.asked += 1;
         let ticket = self.tickets;
         let (deadline, last) = (now + RELAY_REPLAY_MAX, self.numbers.last);
-        self.asking = Some(Asking { ticket, deadline, tries, last, knows_last: false, progressed: false, broken: false });
+        self.asking = Some(Asking {
+            ticket,
+            deadline,
+            tries,
+            last,
+            knows_last: false,
+            verified: false,
+            progressed: false,
+            lost: false,
+            broken: false,
+        });
         let from = compare_from(self.doubted.or(last));
         self.request = Some(ReplayRequest { rank: self.number, ticket, from });
     }
 
     /// Judges a message of the live socket. What is missing before it was asked for `tries` times.
-    fn take_live(&mut self, now: Duration, kept: Kept, connection: u64, tries: u32) {
+    fn take_live(&mut self, now: Duration, kept: Kept, tries: u32) {
         let sequence = kept.sequence;
         let seen = self.history.seen(&kept);
         let at_last = self.numbers.last == Some(sequence) && seen != Seen::Same;
         let begins_with_clear = at_last && begins_with_clear(&kept.decode());
         match self.numbers.live(Incoming { sequence, seen, begins_with_clear }) {
+            // Joined late, or nobody had said anything when the replay socket was asked: what came before it may still be had.
+            Verdict::Accept if self.numbers.last.is_none() && sequence > 0 && self.options.replays && tries == 0 => {
+                self.put_back(kept);
+                self.ask(now, 1);
+            }
             Verdict::Accept => self.accept_live(kept),
             Verdict::Gap { .. } if self.options.replays && tries < RELAY_REPLAY_TRIES_MAX => {
                 self.counts.gaps += u64::from(tries == 0);
-                self.put_back(Waiting { connection, kept });
+                self.put_back(kept);
                 self.ask(now, tries + 1);
             }
             Verdict::Gap { from } => {
@@ -398,8 +426,9 @@ impl Rank {
             }
             Verdict::Restart(restart) => {
                 self.begin_life(restart);
-                if self.options.replays {
-                    self.put_back(Waiting { connection, kept });
+                // A replay socket that contradicts the live one twice is another publisher's: the live one is believed.
+                if self.options.replays && tries == 0 {
+                    self.put_back(kept);
                     self.ask(now, 0);
                 } else {
                     self.accept_live(kept);
@@ -408,15 +437,16 @@ impl Rank {
         }
     }
 
-    /// Judges what waited, until it is gone or something is missing again.
+    /// Judges what waited, until it is gone or something is missing again. What was asked for the first of it was so `tries` times;
+    /// for the others nothing was.
     fn take_waiting(&mut self, now: Duration, tries: u32) {
-        let mut tries = tries;
+        let stuck = self.stuck.take();
         while self.asking.is_none()
-            && let Some(Waiting { connection, kept }) = self.waiting.pop_front()
+            && let Some(kept) = self.waiting.pop_front()
         {
             self.waiting_bytes -= kept.payload().len();
-            self.take_live(now, kept, connection, tries);
-            tries = 0;
+            let tries = if stuck == Some(kept.sequence) { tries } else { 0 };
+            self.take_live(now, kept, tries);
         }
     }
 
@@ -472,27 +502,25 @@ impl Rank {
     /// Whether the publisher is likely to keep all that it ever sent.
     fn can_relearn(&self) -> bool {
         let keeps_all = self.numbers.last.is_some_and(|last| last < HISTORY_BATCHES as u64);
-        keeps_all && (self.unknown_before > 0 || self.lost > 0)
+        keeps_all && (self.unknown_before > 0 || self.lost > 0 || self.doubted.is_some())
     }
 
-    /// What waits of former connections is the former life's.
-    fn outlive(&mut self) {
-        let before = self.waiting.len();
-        self.waiting.retain(|waiting| waiting.connection == self.connections);
-        self.waiting_bytes = self.waiting.iter().map(|waiting| waiting.kept.payload().len()).sum();
-        self.counts.outlived += (before - self.waiting.len()) as u64;
+    /// What waits when a connection ends may be a former life's by the time it is judged. If it is not, it is replayed.
+    fn drop_waiting(&mut self) {
+        self.counts.outlived += self.waiting.len() as u64;
+        (self.waiting, self.waiting_bytes, self.stuck) = (VecDeque::new(), 0, None);
     }
 
-    fn push_waiting(&mut self, waiting: Waiting) {
-        self.waiting_bytes += waiting.kept.payload().len();
-        self.waiting.push_back(waiting);
-    }
-
-    fn put_back(&mut self, waiting: Waiting) {
-        self.waiting_bytes += waiting.kept.payload().len();
-        self.waiting.push_front(waiting);
+    fn put_back(&mut self, kept: Kept) {
+        self.stuck = Some(kept.sequence);
+        self.waiting_bytes += kept.payload().len();
+        self.waiting.push_front(kept);
     }
 }
+
+/// How often what follows a remembered number is asked for when the answers leave it out: a publisher that lost it leaves it out
+/// again.
+const HOLE_TRIES: u32 = 2;
 
 /// Whether a new cache announces itself.
 fn begins_with_clear(batch: &Batch) -> bool {

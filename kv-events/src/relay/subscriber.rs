@@ -91,6 +91,19 @@ impl Subscriber {
         Ok(Self { readers, turn: 0 })
     }
 
+    /// Lets go of states that lead nowhere any more, whether or not its reader ever comes for them.
+    pub(super) fn let_go(&mut self, ranks: &[Rank]) {
+        for (reader, rank) in self.readers.iter_mut().zip(ranks) {
+            let oldest = rank.history.oldest();
+            let leads = |cut: &Cut| {
+                reader.incarnation == rank.incarnation() && oldest.is_some_and(|oldest| cut.standing().through + 1 >= oldest)
+            };
+            if let Some(cut) = reader.cut.take_if(|cut| !leads(cut)) {
+                reader.next = Some(cut.standing().through + 1);
+            }
+        }
+    }
+
     /// What comes next, each rank in its turn.
     pub(super) fn poll(&mut self, now: Duration, ranks: &[Rank]) -> Next {
         let count = self.readers.len();
@@ -147,8 +160,11 @@ impl Reader {
     }
 
     fn beat(&mut self, now: Duration, rank: &Rank, number: usize) -> Option<Heartbeat> {
-        let load = self.pulse.beat(now, rank.load.as_ref())?;
         let sequence = self.next?.checked_sub(1)?;
+        if !self.pulse.is_due(now, rank.load.as_ref()) {
+            return None;
+        }
+        let load = self.pulse.beat(now, rank.load.as_ref());
         Some(Heartbeat { rank: u32::try_from(number).unwrap_or(u32::MAX), incarnation: self.incarnation, sequence, load })
     }
 }

@@ -41,7 +41,7 @@ impl Engine {
             ..Stored::default()
         };
         self.sequence += 1;
-        payload(self.sequence as f64, &[store.into()])
+        payload(self.time(), &[store.into()])
     }
 
     /// A step that evicts `STEP` blocks scattered over what is held.
@@ -49,7 +49,7 @@ impl Engine {
         let hashes = (0..STEP).map(|nth| EngineHash::from(name((nth * 7_919 * 104_729 + salt * 31) % self.next))).collect();
         let removal: Event = Removed { hashes, medium: Some("GPU".into()), ..Removed::default() }.into();
         self.sequence += 1;
-        payload(self.sequence as f64, &[removal])
+        payload(self.time(), &[removal])
     }
 
     /// A step that evicts the `STEP` blocks from `first` on.
@@ -57,7 +57,11 @@ impl Engine {
         let hashes = (first..first + STEP).map(|block| EngineHash::from(name(block))).collect();
         let removal: Event = Removed { hashes, medium: Some("GPU".into()), ..Removed::default() }.into();
         self.sequence += 1;
-        payload(self.sequence as f64, &[removal])
+        payload(self.time(), &[removal])
+    }
+
+    fn time(&self) -> f64 {
+        f64::from(u32::try_from(self.sequence).unwrap())
     }
 
     fn last(&self) -> u64 {
@@ -138,7 +142,7 @@ fn a_batch_of_100_blocks_is_kept_within_20_us() {
 fn a_snapshot_of_a_million_blocks_keeps_no_batch_waiting() {
     let (mut relay, mut engine) = filled(1_000_000);
     let mut step = |nth| (if nth % 2 == 0 { engine.step() } else { engine.evict(nth) }, engine.last());
-    let steps: Vec<_> = (0..400).map(|nth| step(nth)).collect();
+    let steps: Vec<_> = (0..400).map(&mut step).collect();
     let (subscriber, cut) = undisturbed(|| relay.subscribe(NOW, &[]).unwrap());
     let Next::Snapshot(snapshot) = relay.poll(NOW, subscriber) else { panic!("a snapshot comes first") };
     let times = steps.iter().filter_map(|(payload, sequence)| undisturbed(|| relay.handle_live(NOW, 0, *sequence, payload)).1);
@@ -150,10 +154,10 @@ fn a_snapshot_of_a_million_blocks_keeps_no_batch_waiting() {
     loop {
         let began = thread_time();
         let Some(chunk) = snapshot.next() else { break };
-        making += thread_time() - began;
+        making += thread_time().saturating_sub(began);
         let began = thread_time();
         stream.apply(&chunk.batch);
-        reading += thread_time() - began;
+        reading += thread_time().saturating_sub(began);
         (chunks, total) = (chunks + 1, chunk.total);
     }
     println!("cut in {cut:?}, longest batch after it {longest:?}");

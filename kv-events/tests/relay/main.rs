@@ -6,5 +6,6 @@ mod cost;
 mod encode;
 mod publisher;
 mod reader;
+mod rules;
 mod schedule;
 mod told;

@@ -223,7 +223,11 @@ impl World {
         }
         for _ in 0..12 {
             self.step(&Step::Pass { ms: 1_000 });
-            while !self.asked.is_empty() {
+            for questions in 0.. {
+                if self.asked.is_empty() {
+                    break;
+                }
+                assert!(questions < 100, "questions without an end: {:?}", self.asked);
                 self.step(&Step::Answer(Answer::Whole));
             }
         }

@@ -104,9 +104,9 @@ impl Speech {
         let Step::Store { parent, names, steps, start, group, tier, namespace, image } = step else {
             unreachable!("only stores")
         };
-        let shelf = self.shelf(*group, *tier);
+        let told = self.shelf(*group, *tier);
         let steps = if self.grouped { *steps } else { 0 };
-        let count = u32::try_from(names.len() + steps).unwrap() * shelf.block_size;
+        let count = u32::try_from(names.len() + steps).unwrap() * told.block_size;
         // Few contents, so that places meet; an image makes one of its own.
         let row: Vec<u32> = (0..=count).map(|token| (start + token / 3) % 4).collect();
         let tokens = if self.bigrams {
@@ -124,7 +124,7 @@ impl Speech {
         let key = ExtraKey::Item { id: "image".into(), offset: 1 };
         let extra_keys = image.then(|| names.iter().map(|name| if name % 2 == 0 { vec![key.clone()] } else { vec![] }).collect());
         let parent = parent.map(EngineHash::from);
-        Stored { hashes: hashes(names), parent, tokens, lora_name, cache_salt, extra_keys, ..shelf }
+        Stored { hashes: hashes(names), parent, tokens, lora_name, cache_salt, extra_keys, ..told }
     }
 }
 

@@ -55,8 +55,8 @@ pub(in crate::relay) struct Shelf(u8);
 pub(in crate::relay) enum CopySet {
     /// On at most four shelves; unused entries are 0.
     Few([Copies; 4]),
-    /// On more. No entry is 0.
-    Many(Box<Vec<Copies>>),
+    /// On more.
+    Many(Arc<[Copies]>),
 }
 
 /// Copies on one shelf: the shelf in the upper six bits, their number in the lower ten.
@@ -147,7 +147,6 @@ impl Copies {
     }
 
     pub(in crate::relay) fn shelf(self) -> Shelf {
-        #[expect(clippy::cast_possible_truncation, reason = "six bits are left")]
         Shelf((self.0 >> 10) as u8)
     }
 
@@ -197,19 +196,13 @@ impl CopySet {
         let known = self.entries_mut().iter_mut().find(|copies| copies.count() > 0 && copies.shelf() == shelf)?;
         let left = known.count() - 1;
         *known = if left > 0 { Copies::of(shelf, left) } else { Copies::default() };
-        if let Self::Many(all) = self {
-            all.retain(|copies| copies.count() > 0);
-        }
         Some(left)
     }
 
     fn push(&mut self, copies: Copies) {
-        match self {
-            Self::Many(all) => all.push(copies),
-            Self::Few(few) => match few.iter_mut().find(|entry| entry.count() == 0) {
-                Some(entry) => *entry = copies,
-                None => *self = Self::Many(Box::new(few.iter().copied().chain([copies]).collect())),
-            },
+        match self.entries_mut().iter_mut().find(|entry| entry.count() == 0) {
+            Some(entry) => *entry = copies,
+            None => *self = Self::Many(self.entries().iter().copied().chain([copies]).collect()),
         }
     }
 
@@ -223,7 +216,7 @@ impl CopySet {
     fn entries_mut(&mut self) -> &mut [Copies] {
         match self {
             Self::Few(few) => few,
-            Self::Many(all) => all,
+            Self::Many(all) => Arc::make_mut(all),
         }
     }
 }

@@ -225,20 +225,17 @@ impl Live {
                     at = self.step(at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()));
                 }
             }
-            match standing.or_else(|| self.settle_step(name, place)) {
-                Some(slot) => {
-                    at = slot;
-                    self.add_copy(slot, shelf);
-                }
-                None => {
-                    let block = store.detail.block(unit, extra.as_ref(), store.namespace.as_ref());
-                    let block = LiveBlock { name, place, parent: at, copies: CopySet::one(shelf), ..block };
-                    at = self.pages.insert(block);
-                    self.name(name, at);
-                    self.held[shelf.index()] += 1;
-                    self.copies += 1;
-                    self.counts.stored += 1;
-                }
+            if let Some(slot) = standing.or_else(|| self.settle_step(name, place)) {
+                at = slot;
+                self.add_copy(slot, shelf);
+            } else {
+                let block = store.detail.block(unit, extra.as_ref(), store.namespace.as_ref());
+                let block = LiveBlock { name, place, parent: at, copies: CopySet::one(shelf), ..block };
+                at = self.pages.insert(block);
+                self.name(name, at);
+                self.held[shelf.index()] += 1;
+                self.copies += 1;
+                self.counts.stored += 1;
             }
             self.namespaces.note(name, store.namespace.as_ref());
         }
@@ -262,14 +259,12 @@ impl Live {
 
     /// The step at `place`, made from `block` if there is none yet.
     fn step(&mut self, parent: Slot, place: Place, block: LiveBlock) -> Slot {
-        match self.find_step(place) {
-            Some(slot) => slot,
-            None => {
-                let slot = self.pages.insert(LiveBlock { parent, place, ..block });
-                self.steps.insert(place.0, slot);
-                slot
-            }
+        if let Some(slot) = self.find_step(place) {
+            return slot;
         }
+        let slot = self.pages.insert(LiveBlock { place, parent, ..block });
+        self.steps.insert(place.0, slot);
+        slot
     }
 
     /// Gives `name` the step at `place`, if there is one.

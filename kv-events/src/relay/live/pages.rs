@@ -15,7 +15,8 @@ pub(in crate::relay) type Slot = u32;
 pub(in crate::relay) type Page = Arc<[Option<LiveBlock>; PAGE_BLOCKS]>;
 
 /// All blocks of a rank.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "the pages are what there is")]
 pub(in crate::relay) struct Pages {
     pages: Vec<Page>,
     free: Vec<Slot>,

@@ -109,7 +109,7 @@ impl Language {
         let (tokens, lookahead) = self.tokens(&row, std::iter::once(1));
         let shown = self.sample.clone().unwrap_or_default();
         let Stored { lora_name, cache_salt, components, .. } = shown;
-        Stored { tokens, lookahead, lora_name, cache_salt, components, ..store }
+        Stored { tokens, lora_name, cache_salt, lookahead, components, ..store }
     }
 
     /// The groups that were not heard of, and the rest.

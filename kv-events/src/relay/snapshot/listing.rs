@@ -109,8 +109,8 @@ impl Listing {
         let block_units = cut.language.block_units(shelf.group());
         self.ahead.push(slot);
         let (mut at, mut distance) = (parent_of(cut, slot), 1);
-        while at != ROOT && !(self.known.has(at) && distance % block_units == 0) {
-            if distance % block_units == 0 && self.is_untold(cut, at, shelf) {
+        while at != ROOT && !(self.known.has(at) && usize::is_multiple_of(distance, block_units)) {
+            if usize::is_multiple_of(distance, block_units) && self.is_untold(cut, at, shelf) {
                 self.ahead.push(at);
                 distance = 0;
             }
@@ -139,12 +139,12 @@ impl Listing {
         let Some(path) = self.path(cut, slot, shelf) else { return false };
         chunk.count(1, path.slots.len() as u64);
         if chunk.writes() {
-            self.write(cut, &path, shelf, chunk);
+            Self::write(cut, &path, shelf, chunk);
         }
         true
     }
 
-    fn write(&self, cut: &Cut, path: &Path, shelf: Shelf, chunk: &mut Filling<'_>) {
+    fn write(cut: &Cut, path: &Path, shelf: Shelf, chunk: &mut Filling<'_>) {
         let lookahead = cut.language.scheme().map_or(0, |scheme| scheme.lookahead_tokens as usize);
         let blocks: Vec<&LiveBlock> = path.slots.iter().rev().filter_map(|&slot| cut.block(slot)).collect();
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return };
@@ -176,7 +176,7 @@ impl Listing {
     fn climb(&self, cut: &Cut, slot: Slot, block_units: usize) -> Option<Path> {
         let namespace = cut.block(slot)?.namespace();
         let mut path = Path { slots: vec![slot], parent: parent_of(cut, slot), block_units };
-        let is_whole = |path: &Path| path.slots.len() % block_units == 0;
+        let is_whole = |path: &Path| path.slots.len().is_multiple_of(block_units);
         while let Some(above) = cut.block(path.parent) {
             if self.known.has(path.parent) && is_whole(&path) && !inherits(namespace, above.namespace()) {
                 break;
