@@ -210,14 +210,12 @@ mod tests {
                     let live = |begins_with_clear| word(numbers.live(Incoming { sequence, seen, begins_with_clear }));
                     let replayed = word(numbers.replayed(sequence, seen));
                     let seen = format!("{seen:?}").to_lowercase();
-                    let line = format!("  {sequence:2} {seen:8} {:19} {:19} {replayed}", live(false), live(true));
-                    writeln!(table, "{}", line.trim_end()).unwrap();
+                    let row = format!("  {sequence:2} {seen:8} {:19} {:19} {replayed}", live(false), live(true));
+                    writeln!(table, "{}", row.trim_end()).unwrap();
                 }
             }
         }
-        if table != include_str!("classify.txt") {
-            panic!("the table is now\n{table}");
-        }
+        assert!(table == include_str!("classify.txt"), "the table is now\n{table}");
     }
 
     fn word(verdict: Verdict) -> String {

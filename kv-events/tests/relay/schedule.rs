@@ -278,8 +278,6 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
-
     // R1, R2, R3, D9, D10, D11, D15, D26, P1, P2, P14, P20, P25, P34, P37; defects 6, 7, 20 of behaviour.md 10.
     #[test]
     fn who_is_told_that_nothing_is_missing_holds_what_the_engine_holds(

@@ -167,8 +167,6 @@ fn a_reader_that_joins_is_equal(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
-
     // Covers defects 7, 19, 21, 22 of behaviour.md 10 from the relay's side: copies, tiers, windows, what is not understood.
     #[test]
     fn a_snapshot_is_what_every_batch_made(
