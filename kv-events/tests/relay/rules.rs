@@ -161,6 +161,22 @@ fn a_publisher_that_forgot_the_last_number_is_another_one() {
     assert_eq!((restarts(&relay, Restart::LastForgotten), relay.status(0).unwrap().live_blocks), (1, 0));
 }
 
+#[test]
+fn what_waits_when_a_connection_ends_is_not_taken_for_the_next_life_s() {
+    let (mut relay, mut publisher) = (Relay::new(NOW, 7, options()), Publisher::new(9));
+    relay.handle_connected(NOW, 0);
+    let request = relay.poll_request().unwrap();
+    publisher.publish(&serve(&[0]));
+    publish(&mut relay, &mut publisher, &serve(&[1]));
+    publisher.restart();
+    publisher.publish(&serve(&[2]));
+    relay.handle_disconnected(0);
+    // The question was put to the former life, and the new one answers it.
+    answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.live_blocks, status.counts.outlived), (Some(0), 1, 1));
+}
+
 // P25, D11: a gap costs a question and not the state. Tail loss: amendment 7.
 #[test]
 fn a_gap_is_refilled_before_subscribers_see_it() {
