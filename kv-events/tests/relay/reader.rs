@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kv_events::relay::{Next, Relay, SubscriberId};
-use kv_events::{Batch, Position, Profile, Stream, StreamOptions, Tiers};
+use kv_events::{Batch, Caveat, Position, Profile, Stream, StreamOptions, Tiers};
 use kv_index::testing::holdings;
 use kv_index::{Digest, Index, ReferenceIndex, ReferenceWorker, View};
 
@@ -22,6 +22,7 @@ pub(crate) struct Known {
 /// All that two readers of one stream must agree on.
 #[derive(Debug, PartialEq)]
 pub(crate) struct State {
+    /// But for the label of mixed schemes.
     profile: Profile,
     views: Vec<Digest>,
     /// Not how many blocks wait: a store that lost a name while it waited is told in two.
@@ -42,6 +43,12 @@ impl Known {
         self.timestamp_s = batch.timestamp_s;
     }
 
+    /// Whether the stream is labelled as one of mixed schemes. A snapshot may add the label, where a coarse block stands at a place
+    /// that can be told in units only; it must never lose it.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.stream.profile().caveats.contains(&Caveat::MixedSchemes)
+    }
+
     /// What is held in the main view.
     pub(crate) fn names(&self) -> BTreeSet<u64> {
         let all = holdings(&self.index, self.stream.worker()).into_iter();
@@ -50,12 +57,9 @@ impl Known {
 
     pub(crate) fn state(&self) -> State {
         let views = (0..16).map(|view| self.index.digest(self.stream.worker(), View(view))).collect();
-        State {
-            profile: (**self.stream.profile()).clone(),
-            views,
-            waits: self.stream.waiting_blocks() > 0,
-            counted_copies: self.stream.counted_copies(),
-        }
+        let mut profile = (**self.stream.profile()).clone();
+        profile.caveats.remove(&Caveat::MixedSchemes);
+        State { profile, views, waits: self.stream.waiting_blocks() > 0, counted_copies: self.stream.counted_copies() }
     }
 }
 

@@ -160,6 +160,7 @@ fn a_reader_that_joins_is_equal(
             exact &= late.missing == 0;
             if exact {
                 prop_assert_eq!(late.state(), every.state(), "after step {}", number);
+                prop_assert!(late.is_mixed() || !every.is_mixed(), "after step {}", number);
             }
         }
     }

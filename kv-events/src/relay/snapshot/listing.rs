@@ -7,7 +7,7 @@
 //! come last, as they came.
 //!
 //! A group's blocks may be several units long. A parent that does not lie a whole number of blocks above is passed by, and
-//! where none does, the block is told in units.
+//! where none does, the block is told in units: its reader holds it where it stands, and labels the stream as one of mixed schemes.
 
 use std::sync::Arc;
 
