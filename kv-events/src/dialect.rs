@@ -122,6 +122,8 @@ pub(crate) struct Evidence {
     lora_shown: bool,
     /// A store named a component other than full attention.
     components_shown: bool,
+    /// The store by which the engine was recognised, cut to its first block.
+    sample: Option<Box<Stored>>,
 }
 
 impl Evidence {
@@ -134,7 +136,24 @@ impl Evidence {
         if self.dialect.is_none() && !store.tokens.is_empty() {
             self.layout = store.layout;
             self.dialect = self.recognise(store);
+            self.sample = self.dialect.map(|_| Box::new(first_block(store)));
         }
+    }
+
+    /// A store that shows all of this again to whoever has seen nothing, once the engine is recognised. Where only the hash of a
+    /// page tells the engine, it lists that page.
+    pub(crate) fn sample(&self) -> Option<Stored> {
+        let mut sample = (**self.sample.as_ref()?).clone();
+        sample.cache_salt = self.salt_shown.then(String::new).filter(|_| self.tells_salt(&sample));
+        sample.lora_name = self.lora_shown.then(String::new);
+        sample.components = self.components_shown.then(|| "swa".into()).into_iter().collect();
+        Some(sample)
+    }
+
+    /// Whether the engine stays the same when a salt is shown beside `sample`.
+    fn tells_salt(&self, sample: &Stored) -> bool {
+        let salted = Stored { cache_salt: Some(String::new()), ..sample.clone() };
+        Self::default().recognise(&salted) == self.dialect
     }
 
     pub(crate) fn dialect(&self) -> Option<Dialect> {
@@ -208,6 +227,28 @@ impl Evidence {
             caveats.insert(Caveat::ComponentsNotScored);
         }
         caveats
+    }
+}
+
+/// What of a store tells the engine.
+fn first_block(store: &Stored) -> Stored {
+    let by_hash = matches!(store.layout, Layout::Array(6 | 7)) && !store.hashes.is_empty();
+    let (hashes, units) = if by_hash { (1, store.tokens.len() / store.hashes.len()) } else { (0, 1) };
+    let tokens = match &store.tokens {
+        Tokens::Ids(ids) => Tokens::Ids(ids[..units].to_vec()),
+        Tokens::Bigrams(pairs) => Tokens::Bigrams(pairs[..units].to_vec()),
+    };
+    Stored {
+        hashes: store.hashes[..hashes].to_vec(),
+        parent: store.parent.clone(),
+        tokens,
+        block_size: store.block_size,
+        medium: store.medium.clone(),
+        group: store.group,
+        kind: store.kind.clone(),
+        window: store.window,
+        layout: store.layout,
+        ..Stored::default()
     }
 }
 
@@ -302,6 +343,37 @@ mod tests {
         let caveats = vec![Caveat::SaltNotShown, Caveat::NamespaceNotShown];
         assert_eq!(seen(with(&["full"])), (Some(Dialect::Sglang), caveats.clone()));
         assert_eq!(seen(with(&["full", "swa"])).1, [caveats, vec![Caveat::ComponentsNotScored]].concat());
+    }
+
+    #[test]
+    fn a_sample_shows_all_of_it_again() {
+        let salted = |store: Stored| Stored { cache_salt: Some("a".into()), ..store };
+        let pages = Stored {
+            hashes: vec![EngineHash::Word(chained()), EngineHash::Word(9)],
+            tokens: Tokens::Ids((1..=8).collect()),
+            ..store(Layout::Array(7), 0)
+        };
+        let bigrams = Stored { tokens: Tokens::Bigrams(vec![[1, 2], [2, 3]]), ..store(Layout::Array(7), 5) };
+        let streams = [
+            vec![store(Layout::Array(6), 77)],
+            vec![store(Layout::Array(6), chained()), salted(store(Layout::Array(6), 8))],
+            vec![store(Layout::Array(6), sglang::legacy_page(&PAGE))],
+            vec![pages],
+            vec![bigrams],
+            vec![salted(store(Layout::Array(8), 77)), Stored { lora_name: Some("ad".into()), ..store(Layout::Array(8), 8) }],
+            vec![store(Layout::Array(12), 77), salted(store(Layout::Array(12), 8))],
+            vec![Stored { group: Some(0), ..store(Layout::Map, 77) }],
+            vec![Stored { medium: None, ..store(Layout::Map, 77) }],
+            vec![store(Layout::Map, 7), Stored { components: vec!["swa".into()], ..store(Layout::Map, 8) }],
+            vec![store(Layout::Array(5), 77)],
+        ];
+        for stores in streams {
+            let (mut first, mut second) = (Evidence::default(), Evidence::default());
+            stores.iter().cloned().for_each(|store| first.observe(&store.into()));
+            second.observe(&first.sample().unwrap().into());
+            assert_eq!((second.dialect(), second.caveats()), (first.dialect(), first.caveats()), "{stores:?}");
+        }
+        assert_eq!(Evidence::default().sample(), None);
     }
 
     #[test]

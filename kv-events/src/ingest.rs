@@ -191,7 +191,7 @@ impl<W: Worker> Stream<W> {
     fn change(&mut self, change: Change) {
         match change {
             Change::Store { group, tier, parent, blocks, namespace } => {
-                self.store(PendingStore { group, tier, parent, blocks, namespace });
+                self.store(PendingStore { group, tier, parent, blocks, namespace, detail: () });
             }
             Change::Announce { group, tier, names } => self.announce(group, tier, &names),
             Change::Remove { group, tier, names } => names.iter().for_each(|&name| self.remove(group, tier, name)),

@@ -22,6 +22,7 @@
 //! | normalize | [`normalize`] | tier, cache group, namespace, places and content; a reason for all that is left out |
 //! | count | [`copies`] | when the last copy of a block is gone |
 //! | apply | [`ingest`] | the change of the index worker; stores without their parent wait |
+//! | relay | [`relay`] | what a reader that comes late, lags or returns must be told; runs beside the engine, before all of these |
 //! | look up | [`profile`] | how a prompt must be cut for this stream, and how much of it will be reused |
 //!
 //! A [`Stream`] holds what belongs to one data-parallel rank and takes admitted batches; a [`Follower`] admits them. Neither
@@ -54,6 +55,7 @@ pub mod normalize;
 mod orphans;
 mod position;
 pub mod profile;
+pub mod relay;
 mod sparse;
 pub mod tier;
 pub mod wire;

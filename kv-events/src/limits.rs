@@ -71,3 +71,50 @@ pub const CONTRADICTIONS_MAX: u8 = 3;
 /// Shortest and longest pause before a stream that its index had no room for, or whose events made it panic, is learned anew. What such
 /// a stream held is unknown meanwhile, and a replay of thousands of batches is work for its engine.
 pub const RELEARN_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_mins(5));
+
+/// Most batches that a relay keeps of a rank by default: what publishers keep for replay.
+pub const HISTORY_BATCHES: usize = 10_000;
+
+/// Most bytes that a relay keeps of a rank's batches by default. Steps of 25 kB, which are long ones, fill it with 10,000.
+pub const HISTORY_BYTES: usize = 256 << 20;
+
+/// What a kept batch is charged for besides its payload: its slot, its counters and the allocator's share, rounded up. A lost
+/// one is charged for it too, so that a window of holes has an end.
+pub const HISTORY_ENTRY_BYTES: usize = 96;
+
+/// Most blocks that a relay keeps of a rank by default, the steps to them among them: 1 GB and their tokens. The largest pools
+/// hold a few hundred thousand on the device, and some millions on the host.
+pub const LIVE_BLOCKS_MAX: usize = 8 << 20;
+
+/// Numbers at and below the last one that are compared when the replay socket is asked. One would do; four also show a
+/// publisher that repeats a message.
+pub const COMPARED_MAX: u64 = 4;
+
+/// Most ranks of one relay. The largest published deployments have some hundreds.
+pub const RELAY_RANKS_MAX: u32 = 1024;
+
+/// How often a replay that breaks off is asked for again while each try brings something new. A publisher's socket drops answers
+/// whose reader is slow, 1,000 at a time, and keeps 10,000.
+pub const RELAY_REPLAY_TRIES_MAX: u32 = 16;
+
+/// Pause between questions to a replay socket that has not answered, while something is wanted of it.
+pub const RELAY_RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// Most subscribers of one relay. Each costs its place in every rank's window; a fleet has some gateways, not thousands.
+pub const RELAY_SUBSCRIBERS_MAX: usize = 1024;
+
+/// Most states of one rank that snapshots hold on to at a time. Subscribers that come while one is being read share it, so a
+/// second one is needed only when a reader is so slow that the window has left it behind.
+pub const RELAY_CUTS_MAX: usize = 2;
+
+/// Blocks in a chunk of a snapshot: copies that are listed, and steps and blocks together. The second bounds a chunk whose
+/// blocks lie deep below what is no longer held: 1 MB of tokens in blocks of 16.
+pub const CHUNK_BLOCKS: (u64, u64) = (2048, 16_384);
+
+/// How often a quiet stream's load is looked at.
+pub const LOAD_TICK: Duration = Duration::from_millis(100);
+
+/// After how long a silence a stream says that it lives, and after how long once it has nothing new to say.
+pub const HEARTBEAT_AFTER: Duration = Duration::from_secs(1);
+/// See [`HEARTBEAT_AFTER`].
+pub const HEARTBEAT_AFTER_IDLE: Duration = Duration::from_secs(5);

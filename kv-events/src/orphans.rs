@@ -13,21 +13,22 @@ use crate::namespace::OwnedNamespace;
 use crate::normalize::GroupId;
 use crate::tier::Tier;
 
-/// A store as it is applied.
+/// A store as it is applied, with whatever else its user must know of it when it comes back.
 #[derive(Clone, Debug)]
-pub(crate) struct PendingStore {
+pub(crate) struct PendingStore<D = ()> {
     pub(crate) group: GroupId,
     pub(crate) tier: Tier,
     pub(crate) parent: Option<BlockName>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) namespace: Option<Arc<OwnedNamespace>>,
+    pub(crate) detail: D,
 }
 
 /// The waiting stores of one stream.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Orphans {
-    /// By number, in the order in which they came.
-    stores: BTreeMap<u64, PendingStore>,
+#[derive(Clone, Debug)]
+pub(crate) struct Orphans<D = ()> {
+    /// By number, in the order in which they came. Shared with whoever copied them.
+    stores: BTreeMap<u64, Arc<PendingStore<D>>>,
     /// The number of the next store.
     next: u64,
     /// Blocks of all `stores`.
@@ -44,9 +45,15 @@ pub(crate) struct Orphans {
 /// A name of a group on a tier, the number of the store that lists it, and its place in that store.
 type Standing = (GroupId, Tier, BlockName, u64, usize);
 
-impl Orphans {
+impl<D> Default for Orphans<D> {
+    fn default() -> Self {
+        Self { stores: BTreeMap::new(), next: 0, blocks: 0, given_up: 0, by_parent: BTreeSet::new(), by_name: BTreeSet::new() }
+    }
+}
+
+impl<D: Clone> Orphans<D> {
     /// Makes `store` wait. Returns how many stores had to give way: the oldest, or this one if it is too long by itself.
-    pub(crate) fn wait(&mut self, store: PendingStore) -> u64 {
+    pub(crate) fn wait(&mut self, store: PendingStore<D>) -> u64 {
         let Some(parent) = store.parent else { return 0 };
         if store.blocks.len() > ORPHAN_BLOCKS_MAX {
             self.given_up += store.blocks.len();
@@ -57,7 +64,7 @@ impl Orphans {
         self.blocks += store.blocks.len();
         self.by_parent.insert((parent, number));
         self.by_name.extend(standings(number, &store));
-        self.stores.insert(number, store);
+        self.stores.insert(number, Arc::new(store));
         let mut expired = 0;
         while self.blocks > ORPHAN_BLOCKS_MAX
             && let Some((&oldest, _)) = self.stores.first_key_value()
@@ -69,9 +76,14 @@ impl Orphans {
     }
 
     /// The stores that waited for `parent`, in the order in which they came.
-    pub(crate) fn take(&mut self, parent: BlockName) -> Vec<PendingStore> {
+    pub(crate) fn take(&mut self, parent: BlockName) -> Vec<PendingStore<D>> {
         let numbers: Vec<u64> = self.by_parent.range((parent, 0)..=(parent, u64::MAX)).map(|waiting| waiting.1).collect();
-        numbers.into_iter().filter_map(|number| self.take_out(number)).collect()
+        numbers.into_iter().filter_map(|number| self.take_out(number)).map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// What waits, in the order in which it came.
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<PendingStore<D>>> {
+        self.stores.values()
     }
 
     /// The engine removed a block of a waiting store, the oldest if there are several. Whether there was one.
@@ -81,6 +93,7 @@ impl Orphans {
         self.by_name.remove(&standing);
         let (.., number, at) = standing;
         if let Some(store) = self.stores.get_mut(&number) {
+            let store = Arc::make_mut(store);
             store.blocks[at].name = None;
             // Steps behind the last named block lead nowhere, and a store that names nothing waits for nothing.
             let named = store.blocks.iter().rposition(|block| block.name.is_some()).map_or(0, |last| last + 1);
@@ -102,7 +115,7 @@ impl Orphans {
         self.blocks + self.given_up
     }
 
-    fn take_out(&mut self, number: u64) -> Option<PendingStore> {
+    fn take_out(&mut self, number: u64) -> Option<Arc<PendingStore<D>>> {
         let store = self.stores.remove(&number)?;
         self.blocks -= store.blocks.len();
         if let Some(parent) = store.parent {
@@ -115,7 +128,7 @@ impl Orphans {
     }
 }
 
-fn standings(number: u64, store: &PendingStore) -> impl Iterator<Item = Standing> + '_ {
+fn standings<D>(number: u64, store: &PendingStore<D>) -> impl Iterator<Item = Standing> + '_ {
     let named = store.blocks.iter().enumerate().filter_map(|(at, block)| Some((at, block.name?)));
     named.map(move |(at, name)| (store.group, store.tier, name, number, at))
 }
@@ -128,7 +141,14 @@ mod tests {
 
     fn store(parent: u64, names: &[u64]) -> PendingStore {
         let blocks = names.iter().map(|&name| Block::named(BlockName(name), ContentHash(name))).collect();
-        PendingStore { group: GroupId(0), tier: Tier::Device, parent: Some(BlockName(parent)), blocks, namespace: None }
+        PendingStore {
+            group: GroupId(0),
+            tier: Tier::Device,
+            parent: Some(BlockName(parent)),
+            blocks,
+            namespace: None,
+            detail: (),
+        }
     }
 
     #[test]

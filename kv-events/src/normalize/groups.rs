@@ -18,6 +18,14 @@ pub(crate) struct GroupTable {
     unscored: bool,
 }
 
+/// A group's name on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Naming {
+    pub(crate) wire: Option<u32>,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) window: Option<u32>,
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
     /// The group's number on the wire; none while the engine has named none.
@@ -61,6 +69,22 @@ impl GroupTable {
             None => self.main().or_else(|| self.position(None)),
         };
         at.map(id)
+    }
+
+    /// How the engine would name the group in a store: its number, and its kind with the window where it said them.
+    pub(crate) fn naming(&self, group: GroupId) -> Naming {
+        let entry = &self.entries[usize::from(group.0)];
+        let (word, window) = match entry.group.kind {
+            GroupKind::Full => ("full_attention", None),
+            GroupKind::State => ("mamba", None),
+            GroupKind::Window { tokens, .. } => ("sliding_window", Some(tokens.get()).filter(|tokens| *tokens != u32::MAX)),
+        };
+        Naming { wire: entry.wire, kind: entry.said.then_some(word), window: window.filter(|_| entry.said) }
+    }
+
+    /// A store came for a group that is not scored.
+    pub(crate) fn has_unscored(&self) -> bool {
+        self.unscored
     }
 
     /// The groups, in the order of their ids.

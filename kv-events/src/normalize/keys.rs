@@ -39,6 +39,14 @@ pub(super) fn read<'a>(keys: &'a [ExtraKey], lora: Option<&str>, starts_prompt: 
     read
 }
 
+/// A key that reads as `item` whatever the adapter is called and wherever in a prompt it stands.
+pub(super) fn told_again(item: &Item<'_>) -> ExtraKey {
+    match *item {
+        Item::Multimodal { id, offset } => ExtraKey::Item { id: id.into(), offset },
+        Item::Opaque(bytes) => ExtraKey::Bytes(bytes.into()),
+    }
+}
+
 /// Whether a wire of this layout shows a salt at all: vLLM's extra keys came with the ninth slot.
 pub(crate) const fn shows_salt(layout: Layout) -> bool {
     !matches!(layout, Layout::Array(..=8))
@@ -70,6 +78,16 @@ mod tests {
         let read = read(&keys, Some("ad1"), true);
         assert_eq!(read.salt, Some("salt"));
         assert_eq!(read.items, [Item::Multimodal { id: "img", offset: -3 }, Item::Opaque(&[1, 2])]);
+    }
+
+    #[test]
+    fn what_is_told_again_reads_the_same_anywhere() {
+        let keys = [text("ad1"), text("old image"), image("img", -3), ExtraKey::Bytes(vec![1, 2])];
+        let first = read(&keys, Some("ad1"), false);
+        let again: Vec<_> = first.items.iter().map(told_again).collect();
+        for (lora, starts_prompt) in [(Some("ad1"), true), (Some("old image"), false), (None, true)] {
+            assert_eq!(read(&again, lora, starts_prompt), Keys { salt: None, items: first.items.clone() });
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod keys;
 mod ranges;
 mod span;
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub(crate) use self::groups::GroupTable;
 use self::inherited::InBatch;
 pub(crate) use self::keys::shows_salt;
 use self::ranges::FullRanges;
+pub use self::span::Origin;
 use self::span::Span;
 use crate::limits::GROUPS_MAX;
 use crate::namespace::{Namespaces, OwnedNamespace};
@@ -77,6 +79,8 @@ pub enum Change {
 pub struct Normalized {
     /// The changes, in order.
     pub changes: Vec<Change>,
+    /// For each change, what it was made from.
+    pub origins: Vec<Origin>,
     /// What was left out, the decoder's losses included.
     pub losses: Losses,
 }
@@ -121,6 +125,11 @@ impl Normalizer {
         self.groups.is_ambiguous()
     }
 
+    /// What is known of the cache groups.
+    pub(crate) fn group_table(&self) -> &GroupTable {
+        &self.groups
+    }
+
     /// Stores so far that could not be placed in the stream's scheme, or not in blocks as long as their group's others.
     pub fn misfits(&self) -> u64 {
         self.misfits
@@ -132,18 +141,23 @@ impl Normalizer {
         let mut namespaces = InBatch::after(held);
         let mut losses = batch.losses.clone();
         let mut drafts: Vec<Result<Draft, Loss>> = Vec::with_capacity(batch.events.len());
-        for event in &batch.events {
-            drafts.push(self.draft(event, &mut namespaces, &mut losses));
+        for (at, event) in batch.events.iter().enumerate() {
+            drafts.push(self.draft(at, event, &mut namespaces, &mut losses));
         }
         let placed = place(&drafts, &batch.events);
-        let mut changes = Vec::with_capacity(drafts.len());
-        for (draft, placed) in drafts.into_iter().zip(placed) {
+        let mut normalized =
+            Normalized { changes: Vec::with_capacity(drafts.len()), origins: Vec::with_capacity(drafts.len()), losses };
+        for (at, (draft, placed)) in drafts.into_iter().zip(placed).enumerate() {
             match draft {
-                Ok(draft) => changes.push(draft.finish(placed)),
-                Err(loss) => losses.add(loss),
+                Ok(draft) => {
+                    let (change, origin) = draft.finish(at, placed);
+                    normalized.changes.push(change);
+                    normalized.origins.push(origin);
+                }
+                Err(loss) => normalized.losses.add(loss),
             }
         }
-        Normalized { changes, losses }
+        normalized
     }
 
     fn learn(&mut self, batch: &Batch) {
@@ -161,9 +175,9 @@ impl Normalizer {
         }
     }
 
-    fn draft(&mut self, event: &Event, namespaces: &mut InBatch<'_>, losses: &mut Losses) -> Result<Draft, Loss> {
+    fn draft(&mut self, at: usize, event: &Event, namespaces: &mut InBatch<'_>, losses: &mut Losses) -> Result<Draft, Loss> {
         match event {
-            Event::Stored(store) => self.draft_store(store, namespaces, losses),
+            Event::Stored(store) => self.draft_store(at, store, namespaces, losses),
             Event::Removed(removal) => self.draft_removal(removal).map(Draft::Other),
             Event::Cleared(clear) => {
                 own(clear.ownership.as_deref())?;
@@ -181,7 +195,13 @@ impl Normalizer {
         Ok(Change::Remove { group, tier, names: removal.hashes.iter().map(EngineHash::name).collect() })
     }
 
-    fn draft_store(&mut self, store: &Stored, namespaces: &mut InBatch<'_>, losses: &mut Losses) -> Result<Draft, Loss> {
+    fn draft_store(
+        &mut self,
+        at: usize,
+        store: &Stored,
+        namespaces: &mut InBatch<'_>,
+        losses: &mut Losses,
+    ) -> Result<Draft, Loss> {
         own(store.ownership.as_deref())?;
         local(store.locality.as_deref())?;
         let tier = self.tier(store.medium.as_deref())?;
@@ -201,7 +221,7 @@ impl Normalizer {
         }
         let group = self.groups.group_of(store).ok_or(Loss::UnscoredGroup)?;
         let scheme = self.scheme.ok_or(Loss::UnalignedBlocks)?;
-        let mut span = Span::read(store, scheme, namespaces.of(store))
+        let mut span = Span::read(at, store, scheme, namespaces.of(store))
             .inspect_err(|_| self.misfits += u64::from(is_misfit(store, scheme)))?;
         if span.partial {
             losses.add(Loss::UnalignedBlocks);
@@ -222,12 +242,14 @@ impl Normalizer {
 }
 
 impl Draft {
-    fn finish(self, placed: Option<Span>) -> Change {
+    /// The change, and what it was made from: the event `at`, or the one that placed its blocks.
+    fn finish(self, at: usize, placed: Option<Span>) -> (Change, Origin) {
         match self {
-            Self::Other(change) => change,
+            Self::Other(change) => (change, Origin { event: at, keys: Vec::new() }),
             Self::Store { group, tier, span } => {
                 let span = placed.unwrap_or(span);
-                Change::Store { group, tier, parent: span.parent, blocks: span.blocks(), namespace: span.namespace }
+                let blocks = span.blocks();
+                (Change::Store { group, tier, parent: span.parent, blocks, namespace: span.namespace }, span.origin)
             }
         }
     }
@@ -241,6 +263,11 @@ fn place(drafts: &[Result<Draft, Loss>], events: &[Event]) -> Vec<Option<Span>> 
     });
     let ranges = FullRanges::of(stores.clone().flatten());
     stores.map(|store| store.and_then(|(store, span)| ranges.place(store, span))).collect()
+}
+
+/// The tokens from which the blocks of a store were hashed, as one row: a unit's are at its window.
+pub(crate) fn token_row(store: &Stored, scheme: Scheme) -> Cow<'_, [u32]> {
+    span::flatten(store, scheme).unwrap_or_default()
 }
 
 fn own(ownership: Option<&str>) -> Result<(), Loss> {
@@ -269,6 +296,7 @@ fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
 }
 
 fn refers_to_itself(span: &Span) -> bool {
-    let mut seen: HashSet<BlockName> = span.parent.into_iter().collect();
+    let mut seen: HashSet<BlockName> = HashSet::with_capacity(span.names.len() + 1);
+    seen.extend(span.parent);
     span.names.iter().any(|listed| !seen.insert(listed.1))
 }

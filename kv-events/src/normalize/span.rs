@@ -8,7 +8,7 @@ use kv_index::{Block, BlockName, ContentHash, Namespace, Scheme};
 use super::keys;
 use crate::engine_hash::sglang;
 use crate::namespace::OwnedNamespace;
-use crate::{Loss, Stored, Tokens};
+use crate::{ExtraKey, Loss, Stored, Tokens};
 
 /// The places that a store spans, in units of the stream's scheme.
 #[derive(Clone, Debug)]
@@ -23,11 +23,23 @@ pub(super) struct Span {
     pub(super) sparse: bool,
     /// A last block had too few tokens and was left out.
     pub(super) partial: bool,
+    /// What the contents were hashed from.
+    pub(super) origin: Origin,
+}
+
+/// What a store's contents were hashed from: enough to say the same blocks again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    /// The event of the batch whose tokens they are. Another one than the store itself where a cache group's blocks were placed
+    /// by the full-attention group's store.
+    pub event: usize,
+    /// Units whose content covers more than tokens and namespace, with what else it covers.
+    pub keys: Vec<(usize, Vec<ExtraKey>)>,
 }
 
 impl Span {
     /// Reads a store that has tokens and hashes. Only the parts that fit together are kept.
-    pub(super) fn read(store: &Stored, scheme: Scheme, namespace: OwnedNamespace) -> Result<Self, Loss> {
+    pub(super) fn read(event: usize, store: &Stored, scheme: Scheme, namespace: OwnedNamespace) -> Result<Self, Loss> {
         let (unit, block) = (scheme.block_tokens.get() as usize, store.block_size as usize);
         if block == 0 || !block.is_multiple_of(unit) {
             return Err(Loss::UnalignedBlocks);
@@ -45,8 +57,13 @@ impl Span {
         let end = |index: usize| (first + index + 1) * (block / unit) - 1;
         let names = store.hashes[..listed].iter().enumerate().map(|(index, hash)| (end(index), hash.name())).collect();
         let parent = store.parent.as_ref().map(crate::EngineHash::name).filter(|parent| parent.0 != sglang::LEGACY_ROOT);
-        let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0, partial: !whole };
-        span.hash(store, scheme, namespace, &tokens, blocks * (block / unit));
+        let origin = Origin { event, keys: Vec::new() };
+        let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0, partial: !whole, origin };
+        // One entry for each listed hash; in a relay's snapshot for each block that is spanned, since a block that is not listed
+        // may be an image's too.
+        let keyed_from = if store.extra_keys.as_ref().is_some_and(|keys| keys.len() == blocks) { 0 } else { first };
+        let keyed: Vec<usize> = (keyed_from..blocks).map(|index| (index + 1) * (block / unit) - 1).collect();
+        span.hash(store, scheme, namespace, &tokens, blocks * (block / unit), &keyed);
         Ok(span)
     }
 
@@ -79,13 +96,20 @@ impl Span {
         Some(Self { names, sparse: self.sparse, ..full.clone() })
     }
 
-    fn hash(&mut self, store: &Stored, scheme: Scheme, mut namespace: OwnedNamespace, tokens: &[u32], units: usize) {
+    /// `keyed` are the units to whose blocks the store's extra keys belong, whether or not the block is kept.
+    fn hash(
+        &mut self,
+        store: &Stored,
+        scheme: Scheme,
+        mut namespace: OwnedNamespace,
+        tokens: &[u32],
+        units: usize,
+        keyed: &[usize],
+    ) {
         let starts_prompt = self.parent.is_none() && !self.sparse;
         let lora = store.lora_name.as_deref();
-        // One entry for each listed hash, whether or not its block is kept.
-        let keys = store.extra_keys.iter().flatten().zip(&self.names).enumerate();
-        let keys: Vec<_> =
-            keys.map(|(index, (keys, &(at, _)))| (at, keys::read(keys, lora, starts_prompt && index == 0))).collect();
+        let keys = store.extra_keys.iter().flatten().zip(keyed).enumerate();
+        let keys: Vec<_> = keys.map(|(index, (keys, &at))| (at, keys::read(keys, lora, starts_prompt && index == 0))).collect();
         if namespace.salt.is_none() {
             namespace.salt = keys.first().and_then(|(_, keys)| keys.salt).filter(|salt| !salt.is_empty()).map(Into::into);
         }
@@ -93,13 +117,14 @@ impl Span {
         self.contents = (0..units).map(|unit| scheme.hash_block(seed, &tokens[scheme.window(unit)], &[])).collect();
         for (at, keys) in keys.iter().filter(|(_, keys)| !keys.items.is_empty()) {
             self.contents[*at] = scheme.hash_block(seed, &tokens[scheme.window(*at)], &keys.items);
+            self.origin.keys.push((*at, keys.items.iter().map(keys::told_again).collect()));
         }
         self.namespace = (namespace.as_namespace() != Namespace::default()).then(|| Arc::new(namespace));
     }
 }
 
 /// The tokens that the range's windows cover: the range's own and the lookahead behind them.
-fn flatten(store: &Stored, scheme: Scheme) -> Result<Cow<'_, [u32]>, Loss> {
+pub(super) fn flatten(store: &Stored, scheme: Scheme) -> Result<Cow<'_, [u32]>, Loss> {
     let lookahead = scheme.lookahead_tokens as usize;
     match (&store.tokens, lookahead_of(store)) {
         (_, sent) if sent != lookahead => Err(Loss::UnalignedBlocks),

@@ -1,0 +1,362 @@
+//! What one rank of an engine holds now, block by block with its tokens: all that a reader who comes late must be told.
+//!
+//! It follows the batches as a [`Stream`](crate::Stream) over an index does, by the same normalizer, the same copies and the
+//! same waiting stores, so that whoever is told this state holds what a reader of every batch holds. The differences: it keeps
+//! tokens instead of an index, and blocks of every tier, since which are served is the reader's choice.
+//!
+//! # A block's life
+//! ```text
+//!            store                     last copy removed, no block below it
+//!  (nothing) ------> held ------------------------------------------------> (nothing)
+//!                    |  ^                                                       ^
+//!  last copy removed,|  | store of a block                                      |
+//!  blocks below it   v  | at its place        the last block below it goes      |
+//!                    step ------------------------------------------------------+
+//! ```
+//! A *step* is kept for the blocks below it: they stand where they stand, and a reader must be told the way to them.
+//!
+//! # Rules
+//! * A name stands at one place. Stored at another, it is lost at the old one, on every shelf.
+//! * A copy is counted for its shelf (cache group and tier); a block is gone with its last copy on any.
+//! * A removal of a copy that is not there changes nothing and is counted.
+//! * A store below a block that is not held waits for it.
+//! * A clear forgets all blocks. What was learned of the engine's wire (its groups above all) outlives it.
+
+pub(super) mod block;
+pub(super) mod pages;
+mod table;
+mod units;
+
+use std::sync::Arc;
+
+use kv_index::{Block, BlockName};
+
+use self::block::{Added, CopySet, Extra, LiveBlock, Place, ROOT, Shelf};
+use self::pages::{Pages, Slot};
+use self::table::SlotTable;
+pub(super) use self::units::Units;
+use crate::copies::CopyRule;
+use crate::dialect::Evidence;
+use crate::namespace::Namespaces;
+use crate::normalize::{Change, GroupId, Normalizer};
+use crate::orphans::{Orphans, PendingStore};
+use crate::tier::{Tier, Tiers};
+use crate::{Batch, Event, Loss, Losses};
+
+/// The live blocks of one rank, and what was learned of its wire.
+#[derive(Debug)]
+pub(super) struct Live {
+    rule: CopyRule,
+    blocks_max: usize,
+    normalizer: Normalizer,
+    evidence: Evidence,
+    namespaces: Namespaces,
+    orphans: Orphans<Arc<Units>>,
+    pages: Pages,
+    /// Held blocks by name.
+    names: SlotTable,
+    /// Steps by place, so that a store heals a hole and no step is kept twice.
+    steps: SlotTable,
+    /// Held blocks by shelf.
+    held: [u64; Shelf::COUNT],
+    copies: u64,
+    /// Stores that there was no room for, since the rank last held nothing.
+    crowded_out: u64,
+    counts: LiveCounts,
+}
+
+/// What became of a rank's events in the relay's own state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveCounts {
+    /// Copies that were stored.
+    pub stored: u64,
+    /// Copies that were removed.
+    pub removed: u64,
+    /// Names that were stored at another place than they stood at.
+    pub moved: u64,
+    /// Clears of the rank.
+    pub clears: u64,
+    /// Copies beyond the most that are counted of one block.
+    pub saturated: u64,
+    /// What was left out, by reason. A removal of a copy that was not there is [`Loss::UnknownBlock`].
+    pub losses: Losses,
+}
+
+type Pending = PendingStore<Arc<Units>>;
+
+impl Live {
+    /// Nothing, of an engine of which nothing is known. At most `blocks_max` blocks are kept.
+    pub(super) fn new(rule: CopyRule, blocks_max: usize) -> Self {
+        Self {
+            rule,
+            blocks_max,
+            normalizer: Normalizer::new(Tiers::of(&Tier::ALL), None),
+            evidence: Evidence::default(),
+            namespaces: Namespaces::default(),
+            orphans: Orphans::default(),
+            pages: Pages::default(),
+            names: SlotTable::default(),
+            steps: SlotTable::default(),
+            held: [0; Shelf::COUNT],
+            copies: 0,
+            crowded_out: 0,
+            counts: LiveCounts::default(),
+        }
+    }
+
+    /// Applies the next batch.
+    pub(super) fn apply(&mut self, batch: &Batch) {
+        batch.events.iter().for_each(|event| self.evidence.observe(event));
+        let normalized = self.normalizer.normalize(batch, &self.namespaces);
+        self.counts.losses.merge(&normalized.losses);
+        for (change, origin) in normalized.changes.into_iter().zip(normalized.origins) {
+            match change {
+                Change::Store { group, tier, parent, blocks, namespace } => {
+                    let Some(Event::Stored(told)) = batch.events.get(origin.event) else { continue };
+                    let Some(scheme) = self.normalizer.scheme() else { continue };
+                    let detail = Arc::new(Units::new(told, scheme, origin.keys));
+                    self.store(PendingStore { group, tier, parent, blocks, namespace, detail });
+                }
+                Change::Announce { group, tier, names } => names.iter().for_each(|&name| self.announce(group, tier, name)),
+                Change::Remove { group, tier, names } => names.iter().for_each(|&name| self.remove(group, tier, name)),
+                Change::Clear => self.clear(),
+            }
+        }
+    }
+
+    /// Forgets all blocks. What was learned of the wire stays.
+    fn clear(&mut self) {
+        self.counts.clears += 1;
+        self.namespaces.clear();
+        self.orphans.clear();
+        (self.pages, self.names, self.steps) = (Pages::default(), SlotTable::default(), SlotTable::default());
+        (self.held, self.copies, self.crowded_out) = ([0; Shelf::COUNT], 0, 0);
+    }
+
+    pub(super) fn counts(&self) -> &LiveCounts {
+        &self.counts
+    }
+
+    /// Names that are held.
+    pub(super) fn blocks(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Physical copies of all held blocks.
+    pub(super) fn copies(&self) -> u64 {
+        self.copies
+    }
+
+    /// Stores that there was no room for, since the rank last held nothing.
+    pub(super) fn crowded_out(&self) -> u64 {
+        self.crowded_out
+    }
+
+    /// Blocks that wait for their parents.
+    pub(super) fn waiting_blocks(&self) -> usize {
+        self.orphans.blocks()
+    }
+
+    pub(super) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Arc<Pending>> {
+        self.orphans.stores()
+    }
+
+    pub(super) fn normalizer(&self) -> &Normalizer {
+        &self.normalizer
+    }
+
+    pub(super) fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// Shelves that hold a block, the faster tiers first.
+    pub(super) fn shelves(&self) -> Vec<Shelf> {
+        Shelf::all().filter(|shelf| self.held[shelf.index()] > 0).collect()
+    }
+
+    /// Stores, and then whatever waited for what was stored.
+    fn store(&mut self, store: Pending) {
+        let mut ready = vec![store];
+        while let Some(store) = ready.pop() {
+            let parent = match store.parent.map(|parent| self.find(parent)) {
+                Some(None) => {
+                    let expired = self.orphans.wait(store);
+                    self.counts.losses.add_many(Loss::OrphanExpired, expired);
+                    continue;
+                }
+                parent => parent.flatten().unwrap_or(ROOT),
+            };
+            if self.pages.len() + store.blocks.len() > self.blocks_max {
+                self.crowded_out += 1;
+                self.counts.losses.add(Loss::OverBudget);
+                continue;
+            }
+            self.place(&store, parent);
+            let names = store.blocks.iter().filter_map(|block| block.name);
+            if self.orphans.blocks() > 0 {
+                ready.extend(names.flat_map(|name| self.orphans.take(name)).rev());
+            }
+        }
+    }
+
+    /// Puts the blocks of `store` below `parent`. Steps get a block only where a held one comes below them.
+    fn place(&mut self, store: &Pending, parent: Slot) {
+        let shelf = Shelf::new(store.group, store.tier);
+        let extra = store.namespace.clone().map(|namespace| Arc::new(Extra { namespace: Some(namespace), keys: Vec::new() }));
+        let mut at = parent;
+        let mut place = self.place_of(parent);
+        let mut steps: Vec<(usize, Place)> = Vec::new();
+        for (unit, block) in store.blocks.iter().enumerate() {
+            place = place.below(block.content);
+            let Block { name: Some(name), .. } = *block else {
+                steps.push((unit, place));
+                continue;
+            };
+            let standing = self.standing(name, place);
+            if let Some(slot) = standing {
+                steps.clear();
+                at = slot;
+            } else {
+                for (unit, place) in steps.drain(..) {
+                    at = self.step(at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()));
+                }
+            }
+            if let Some(slot) = standing.or_else(|| self.settle_step(name, place)) {
+                at = slot;
+                self.add_copy(slot, shelf);
+            } else {
+                let block = store.detail.block(unit, extra.as_ref(), store.namespace.as_ref());
+                let block = LiveBlock { name, place, parent: at, copies: CopySet::one(shelf), ..block };
+                at = self.pages.insert(block);
+                self.name(name, at);
+                self.held[shelf.index()] += 1;
+                self.copies += 1;
+                self.counts.stored += 1;
+            }
+            self.namespaces.note(name, store.namespace.as_ref());
+        }
+    }
+
+    /// The slot of `name` if it stands at `place`. If it stands elsewhere, it is lost there.
+    fn standing(&mut self, name: BlockName, place: Place) -> Option<Slot> {
+        let slot = self.find(name)?;
+        if self.pages.block(slot).place == place {
+            return Some(slot);
+        }
+        self.counts.moved += 1;
+        let copies = std::mem::take(&mut self.pages.block_mut(slot).copies);
+        for copies in copies.iter() {
+            self.held[copies.shelf().index()] -= 1;
+            self.copies -= u64::from(copies.count());
+        }
+        self.vacate(slot);
+        None
+    }
+
+    /// The step at `place`, made from `block` if there is none yet.
+    fn step(&mut self, parent: Slot, place: Place, block: LiveBlock) -> Slot {
+        if let Some(slot) = self.find_step(place) {
+            return slot;
+        }
+        let slot = self.pages.insert(LiveBlock { place, parent, ..block });
+        self.steps.insert(place.0, slot);
+        slot
+    }
+
+    /// Gives `name` the step at `place`, if there is one.
+    fn settle_step(&mut self, name: BlockName, place: Place) -> Option<Slot> {
+        let slot = self.find_step(place)?;
+        self.steps.remove(place.0, slot);
+        self.pages.block_mut(slot).name = name;
+        self.name(name, slot);
+        Some(slot)
+    }
+
+    fn name(&mut self, name: BlockName, slot: Slot) {
+        self.names.insert(name.0, slot);
+    }
+
+    fn add_copy(&mut self, slot: Slot, shelf: Shelf) {
+        match self.pages.block_mut(slot).copies.add(shelf, self.rule) {
+            Added::First => self.held[shelf.index()] += 1,
+            Added::Further => {}
+            Added::Again => return,
+            Added::Full => return self.counts.saturated += 1,
+        }
+        self.copies += 1;
+        self.counts.stored += 1;
+    }
+
+    /// One more copy of a block that the group holds and that is told by its name alone.
+    fn announce(&mut self, group: GroupId, tier: Tier, name: BlockName) {
+        match self.find(name).filter(|&slot| self.is_held_by(slot, group)) {
+            Some(slot) => self.add_copy(slot, Shelf::new(group, tier)),
+            None => self.counts.losses.add(Loss::Placeholder),
+        }
+    }
+
+    fn remove(&mut self, group: GroupId, tier: Tier, name: BlockName) {
+        let shelf = Shelf::new(group, tier);
+        let slot = self.find(name);
+        let left = slot.filter(|&slot| self.pages.block(slot).copies.on(shelf) > 0).and_then(|slot| {
+            let block = self.pages.block_mut(slot);
+            Some((slot, block.copies.remove(shelf)?, block.is_held()))
+        });
+        let Some((slot, left, held)) = left else {
+            if !self.orphans.remove(group, tier, name) {
+                self.counts.losses.add(Loss::UnknownBlock);
+            }
+            return;
+        };
+        self.copies -= 1;
+        self.counts.removed += 1;
+        self.held[shelf.index()] -= u64::from(left == 0);
+        if !held {
+            self.namespaces.forget(name);
+            self.vacate(slot);
+        }
+    }
+
+    /// The block at `slot` is held no more: it becomes a step, or goes, and with it the steps that led to it only.
+    fn vacate(&mut self, slot: Slot) {
+        let block = self.pages.block(slot);
+        self.names.remove(block.name.0, slot);
+        if block.children > 0 {
+            // A step may stand there already: two names of one place were held, and there were blocks below both.
+            if self.find_step(block.place).is_none() {
+                self.steps.insert(block.place.0, slot);
+            }
+            return;
+        }
+        let mut parent = self.pages.remove(slot).parent;
+        while parent != ROOT {
+            let above = self.pages.block_mut(parent);
+            above.children -= 1;
+            if above.children > 0 || above.is_held() {
+                break;
+            }
+            self.steps.remove(self.pages.block(parent).place.0, parent);
+            parent = self.pages.remove(parent).parent;
+        }
+    }
+
+    fn find(&self, name: BlockName) -> Option<Slot> {
+        self.names.find(name.0, |slot| self.pages.block(slot).name.0)
+    }
+
+    fn find_step(&self, place: Place) -> Option<Slot> {
+        self.steps.find(place.0, |slot| self.pages.block(slot).place.0)
+    }
+
+    fn place_of(&self, slot: Slot) -> Place {
+        if slot == ROOT { Place::START } else { self.pages.block(slot).place }
+    }
+
+    fn is_held_by(&self, slot: Slot, group: GroupId) -> bool {
+        self.pages.block(slot).copies.iter().any(|copies| copies.shelf().group() == group)
+    }
+}

@@ -1,0 +1,190 @@
+//! One reader of the relay: a place in the window of every rank, and nothing that grows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::end::{End, OutOfRange, Refusal};
+use super::history::{After, Kept};
+use super::load::{LoadSample, Pulse};
+use super::rank::Rank;
+use super::snapshot::{Cut, Snapshot};
+use crate::limits::RELAY_CUTS_MAX;
+use crate::{Incarnation, Position};
+
+/// What a subscriber gets next.
+#[derive(Debug)]
+pub enum Next {
+    /// The next batch of a rank.
+    Batch(Relayed),
+    /// A rank's whole state, which its reader takes in at its own pace. What comes next of the rank follows it.
+    Snapshot(Box<Snapshot>),
+    /// A rank is quiet; this is its load.
+    Heartbeat(Heartbeat),
+    /// Nothing now. Something may come with whatever the relay is given next, and at this time at the latest.
+    Wait {
+        /// When to ask again though nothing came.
+        until: Option<Duration>,
+    },
+    /// Nothing any more: the subscription is over.
+    End(End),
+}
+
+/// A batch as a subscriber gets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relayed {
+    /// The rank.
+    pub rank: u32,
+    /// The life of the rank's publisher.
+    pub incarnation: Incarnation,
+    /// Batches directly before it that nobody has any more.
+    pub missed: u64,
+    /// The batch.
+    pub batch: Kept,
+    /// The rank's load.
+    pub load: Option<LoadSample>,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heartbeat {
+    /// The rank.
+    pub rank: u32,
+    /// The life of the rank's publisher.
+    pub incarnation: Incarnation,
+    /// The last batch that was sent, once more.
+    pub sequence: u64,
+    /// The rank's load, if it is known.
+    pub load: Option<LoadSample>,
+}
+
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    readers: Vec<Reader>,
+    /// Which rank is looked at first.
+    turn: usize,
+}
+
+/// A subscriber's place in one rank.
+#[derive(Debug)]
+struct Reader {
+    incarnation: Incarnation,
+    /// To be told before anything else.
+    cut: Option<Arc<Cut>>,
+    /// Nothing: whatever comes first.
+    next: Option<u64>,
+    pulse: Pulse,
+}
+
+impl Subscriber {
+    /// A reader of all `ranks`, resumed where `positions` say.
+    pub(super) fn begin(now: Duration, ranks: &mut [Rank], positions: &[(u32, Position)]) -> Result<Self, Refusal> {
+        let refused: Vec<_> =
+            positions.iter().filter_map(|&(rank, position)| Some((rank, unusable(ranks, rank, position)?))).collect();
+        if !refused.is_empty() {
+            return Err(Refusal::OutOfRange(refused));
+        }
+        let mut readers = Vec::with_capacity(ranks.len());
+        for (number, rank) in (0..).zip(ranks) {
+            let position = positions.iter().find(|position| position.0 == number).map(|position| position.1);
+            readers.push(Reader::begin(now, number, rank, position)?);
+        }
+        Ok(Self { readers, turn: 0 })
+    }
+
+    /// Lets go of states that lead nowhere any more, whether or not its reader ever comes for them.
+    pub(super) fn let_go(&mut self, ranks: &[Rank]) {
+        for (reader, rank) in self.readers.iter_mut().zip(ranks) {
+            let oldest = rank.history.oldest();
+            let leads = |cut: &Cut| {
+                reader.incarnation == rank.incarnation() && oldest.is_some_and(|oldest| cut.standing().through + 1 >= oldest)
+            };
+            if let Some(cut) = reader.cut.take_if(|cut| !leads(cut)) {
+                reader.next = Some(cut.standing().through + 1);
+            }
+        }
+    }
+
+    /// What comes next, each rank in its turn.
+    pub(super) fn poll(&mut self, now: Duration, ranks: &[Rank]) -> Next {
+        let count = self.readers.len();
+        for step in 0..count {
+            let at = (self.turn + step) % count;
+            if let Some(next) = self.readers[at].next(now, &ranks[at], at) {
+                self.turn = at + 1;
+                return next;
+            }
+        }
+        let beat = self.readers.iter_mut().zip(ranks).enumerate().find_map(|(at, (reader, rank))| reader.beat(now, rank, at));
+        beat.map_or_else(
+            || Next::Wait { until: self.readers.iter().filter_map(|reader| reader.pulse.next()).min() },
+            Next::Heartbeat,
+        )
+    }
+}
+
+impl Reader {
+    fn begin(now: Duration, number: u32, rank: &mut Rank, position: Option<Position>) -> Result<Self, Refusal> {
+        let mut reader = Self { incarnation: rank.incarnation(), cut: None, next: None, pulse: Pulse::default() };
+        match position {
+            Some(position) => reader.next = Some(position.sequence + 1),
+            None if rank.history.is_complete_from_start() => reader.next = Some(0),
+            None if rank.last().is_some() => {
+                reader.cut = rank.cut();
+                if reader.cut.is_none() {
+                    return Err(Refusal::TooManySnapshots { rank: number, limit: RELAY_CUTS_MAX });
+                }
+            }
+            None => rank.prime(now),
+        }
+        Ok(reader)
+    }
+
+    fn next(&mut self, now: Duration, rank: &Rank, number: usize) -> Option<Next> {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        if self.incarnation != rank.incarnation() {
+            return Some(Next::End(End::Restarted { rank: number }));
+        }
+        let load = rank.load.as_ref();
+        if let Some(cut) = self.cut.take() {
+            self.next = Some(cut.standing().through + 1);
+            return Some(Next::Snapshot(Box::new(Snapshot::new(cut, self.pulse.with_batch(now, load)))));
+        }
+        let next = self.next.or(rank.first())?;
+        if let Some(oldest) = rank.history.oldest().filter(|oldest| next < *oldest) {
+            return Some(Next::End(End::LeftBehind { rank: number, oldest, next }));
+        }
+        let batch = rank.history.next(next)?.clone();
+        self.next = Some(batch.sequence + 1);
+        let (incarnation, missed) = (self.incarnation, batch.sequence - next);
+        Some(Next::Batch(Relayed { rank: number, incarnation, missed, batch, load: self.pulse.with_batch(now, load) }))
+    }
+
+    fn beat(&mut self, now: Duration, rank: &Rank, number: usize) -> Option<Heartbeat> {
+        let sequence = self.next?.checked_sub(1)?;
+        if !self.pulse.is_due(now, rank.load.as_ref()) {
+            return None;
+        }
+        let load = self.pulse.beat(now, rank.load.as_ref());
+        Some(Heartbeat { rank: u32::try_from(number).unwrap_or(u32::MAX), incarnation: self.incarnation, sequence, load })
+    }
+}
+
+/// Why `position` cannot be resumed.
+fn unusable(ranks: &[Rank], rank: u32, position: Position) -> Option<OutOfRange> {
+    let Some(known) = ranks.get(rank as usize) else {
+        return Some(OutOfRange::UnknownRank { ranks: u32::try_from(ranks.len()).unwrap_or(u32::MAX) });
+    };
+    let (current, got) = (known.incarnation(), position.sequence);
+    if position.incarnation != current {
+        return Some(OutOfRange::ForeignIncarnation { current, got: position.incarnation });
+    }
+    match known.history.after(got) {
+        After::From { .. } => None,
+        After::Empty => Some(OutOfRange::Empty { got }),
+        After::Ahead { newest } => Some(OutOfRange::Ahead { newest, got }),
+        After::Behind { oldest } => Some(match known.first() {
+            Some(first) if got + 1 < first => OutOfRange::BeforeStart { first, got },
+            _ => OutOfRange::Behind { oldest, got },
+        }),
+    }
+}
