@@ -153,7 +153,7 @@ pub use chain::{ChainIndex, ChainOptions, ChainStats, ChainWorker};
 pub use error::{ShardRefusal, ShardsOutOfRange, StoreError, ViewsExhausted, WorkersExhausted};
 pub use hash::{Item, Namespace, Scheme};
 pub use index::{Index, Worker};
-pub use matches::{Level, Match, Matches, Runs};
+pub use matches::{Holders, Level, Match, Matches, Rows, Runs};
 pub use reference::{ReferenceIndex, ReferenceWorker};
 pub use sharded::{Sharded, ShardedWorker};
 pub use words::{Block, BlockName, ContentHash, Digest, Holding, Removed, Stored, View, WorkerId};

@@ -81,16 +81,12 @@ impl Matches {
 
     /// The levels, deepest first.
     pub fn levels(&self) -> impl Iterator<Item = Level<'_>> {
-        self.found.spans.iter().rev().map(|span| Level {
-            depth: span.depth,
-            rows: &self.found.rows[span.rows.clone()],
-            bits: &self.found.bits[span.bits.clone()],
-        })
+        (0..self.found.spans.len()).rev().map(|at| self.found.level(at))
     }
 
     /// All rows, deepest first.
-    pub fn iter(&self) -> impl Iterator<Item = Match> + '_ {
-        self.levels().flat_map(|level| level.holders().map(move |(worker, view)| Match { depth: level.depth, worker, view }))
+    pub fn iter(&self) -> Rows<'_> {
+        Rows { found: &self.found, spans: self.found.spans.len(), depth: 0, holders: Holders::none() }
     }
 
     /// How deep `worker`'s `view` covers the request; 0 when it does not cover the first block.
@@ -137,6 +133,12 @@ impl Matches {
 
 impl Found {
     #[inline]
+    fn level(&self, at: usize) -> Level<'_> {
+        let span = &self.spans[at];
+        Level { depth: span.depth, rows: &self.rows[span.rows.clone()], bits: &self.bits[span.bits.clone()] }
+    }
+
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.spans.clear();
         self.rows.clear();
@@ -178,14 +180,13 @@ impl Found {
 
 impl<'a> Level<'a> {
     /// Who covers the depth, in no order. At least one.
-    pub fn holders(&self) -> impl Iterator<Item = (WorkerId, View)> + use<'a> {
-        let main = (0u32..).zip(self.bits).flat_map(|(at, &word)| ones(word).map(move |bit| WorkerId(at * 64 + bit)));
-        self.rows.iter().map(|row| row.holder()).chain(main.map(|worker| (worker, View::MAIN)))
+    pub fn holders(&self) -> Holders<'a> {
+        Holders::of(self.rows, self.bits)
     }
 
     /// How many views cover the depth.
     pub fn len(&self) -> usize {
-        self.rows.len() + self.bits.iter().map(|word| word.count_ones() as usize).sum::<usize>()
+        self.holders().len()
     }
 
     /// Never: a level has a holder.
@@ -200,6 +201,97 @@ impl<'a> Level<'a> {
     }
 }
 
+impl<'a> IntoIterator for &'a Matches {
+    type Item = Match;
+    type IntoIter = Rows<'a>;
+
+    fn into_iter(self) -> Rows<'a> {
+        self.iter()
+    }
+}
+
+/// The rows of [`Matches`], deepest first.
+#[derive(Clone, Debug)]
+pub struct Rows<'a> {
+    found: &'a Found,
+    /// Levels that were not begun, the shallowest ones.
+    spans: usize,
+    depth: u32,
+    holders: Holders<'a>,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Match;
+
+    #[inline]
+    fn next(&mut self) -> Option<Match> {
+        loop {
+            if let Some((worker, view)) = self.holders.next() {
+                return Some(Match { depth: self.depth, worker, view });
+            }
+            self.spans = self.spans.checked_sub(1)?;
+            let level = self.found.level(self.spans);
+            (self.depth, self.holders) = (level.depth, level.holders());
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let begun = self.holders.len();
+        let rows = begun + (0..self.spans).map(|at| self.found.level(at).len()).sum::<usize>();
+        (rows, Some(rows))
+    }
+}
+
+impl ExactSizeIterator for Rows<'_> {}
+
+/// Who covers one depth: the workers and their views, in no order.
+#[derive(Clone, Debug)]
+pub struct Holders<'a> {
+    rows: std::slice::Iter<'a, Row>,
+    /// Of the word at hand, the bits that were not seen, and the worker of its lowest.
+    word: u64,
+    first: u32,
+    /// The words after it.
+    words: std::slice::Iter<'a, u64>,
+}
+
+impl<'a> Holders<'a> {
+    fn none() -> Self {
+        Self::of(&[], &[])
+    }
+
+    fn of(rows: &'a [Row], bits: &'a [u64]) -> Self {
+        let (word, words) = bits.split_first().map_or((0, bits), |(&word, words)| (word, words));
+        Self { rows: rows.iter(), word, first: 0, words: words.iter() }
+    }
+}
+
+impl Iterator for Holders<'_> {
+    type Item = (WorkerId, View);
+
+    #[inline]
+    fn next(&mut self) -> Option<(WorkerId, View)> {
+        if let Some(row) = self.rows.next() {
+            return Some(row.holder());
+        }
+        while self.word == 0 {
+            self.word = *self.words.next()?;
+            self.first += u64::BITS;
+        }
+        let worker = WorkerId(self.first + self.word.trailing_zeros());
+        self.word &= self.word - 1;
+        Some((worker, View::MAIN))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let bits = self.word.count_ones() + self.words.as_slice().iter().map(|word| word.count_ones()).sum::<u32>();
+        let holders = self.rows.len() + bits as usize;
+        (holders, Some(holders))
+    }
+}
+
+impl ExactSizeIterator for Holders<'_> {}
+
 /// Whether both say the same of every view.
 impl PartialEq for Matches {
     fn eq(&self, other: &Self) -> bool {
@@ -213,15 +305,6 @@ impl PartialEq for Matches {
 }
 
 impl Eq for Matches {}
-
-/// The positions of the bits that are set.
-fn ones(mut word: u64) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then(|| word.trailing_zeros());
-        word &= word.wrapping_sub(1);
-        bit
-    })
-}
 
 /// The positions of a request that one view covers, as ascending ranges `[start, end)` that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -280,6 +363,19 @@ mod tests {
         assert_eq!(levels, [(7, vec![of(1, 0)]), (2, vec![of(3, 0), of(5, 0), of(3, 1)])]);
         assert_eq!(matches.depth(WorkerId(3), View(1)), 2);
         assert_eq!(matches.depth(WorkerId(9), View(0)), 0);
+    }
+
+    #[test]
+    fn rows_and_bits_are_counted_before_they_are_told() {
+        let mut matches = Matches::new();
+        matches.found.append_row(3, 70, 1);
+        matches.found.append_bits(5, &[1 << 63, 0, 0b11]);
+        matches.found.append_row(5, 9, 2);
+        let mut rows = matches.iter();
+        let told: Vec<_> = std::iter::from_fn(|| Some((rows.len(), rows.next()?))).collect();
+        let expected = [row(5, 9, 2), row(5, 63, 0), row(5, 128, 0), row(5, 129, 0), row(3, 70, 1)];
+        assert_eq!(told, (1..=5).rev().zip(expected).collect::<Vec<_>>());
+        assert_eq!((rows.len(), rows.next()), (0, None));
     }
 
     #[test]

@@ -279,7 +279,7 @@ impl Ids {
 /// Adds what one shard found to `out`, under the ids of the whole. [`Matches::finish`] must follow.
 fn unite(found: &Matches, outer: impl Fn(WorkerId) -> Option<WorkerId>, out: &mut Matches) {
     out.retries += found.retries();
-    for row in found.iter() {
+    for row in found {
         if let Some(worker) = outer(row.worker) {
             out.push(Match { worker, ..row });
         }

@@ -85,7 +85,7 @@ fn a_lookup_is_asked_while_another_answer_is_read() {
     let (mut outer, mut inner) = (Matches::new(), Matches::new());
     index.find(&request(0..20), &mut outer);
     let mut seen = 0;
-    for row in outer.iter() {
+    for row in &outer {
         index.find(&request(0..20), &mut inner);
         assert_eq!(inner.depth(row.worker, row.view), row.depth);
         index.for_each_holding(row.worker, &mut |held| {
