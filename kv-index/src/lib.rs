@@ -94,10 +94,10 @@
 //! [`Index::for_each_holding`]) waits for that worker's writer.
 //!
 //! # What it takes
-//! Measured on x86-64 with chains of 4 to 1,000 blocks and 1 to 128 holders, within some 15 % beyond a megabyte:
+//! Measured on x86-64 with chains of 4 to 1,000 blocks and 1 to 128 holders, within some 20 % beyond a megabyte:
 //!
 //! ```text
-//! bytes = 26 x blocks                                 content and name, 16, and about 10 in the table of names
+//! bytes = 26 x blocks                                 content and name, 16, and about 10 in the table of names, which doubles
 //!       + 100 x segments                              one for each 64 blocks of a chain, and for each chain's rest
 //!       + 8 x segments that a worker holds            added up over the workers: not for each block
 //!       + 18 x blocks that a worker names otherwise   likewise
@@ -106,7 +106,7 @@
 //! So two million memberships take 3 MB where 128 workers share prompts of 70 blocks 20 at a time, and 43 MB where hardly anybody
 //! shares anything. An empty index takes 36 kB, and memory goes back when content does. [`ChainIndex::stats`] tells the bytes; a
 //! [budget](ChainOptions::budget_bytes) refuses a store before it begins. It is checked against what the store needs by itself:
-//! a table that grows on the way may pass it, once, by up to a third.
+//! the table of names, which is in two places while it grows, may pass it by up to two thirds meanwhile.
 //!
 //! # Threads
 //! None that the caller did not ask for. [`lanes`] applies many streams' events on a few threads, each stream's in order.
