@@ -89,7 +89,7 @@ impl Active {
             let pair = word.load(Ordering::Relaxed);
             // Where there was a cutoff, 127 and it have the highest bit too.
             let held = (before & CUTOFFS) + 0x7f * EACH_HALF;
-            differ |= ((pair ^ before) & SLOTS) | (!((pair & CUTOFFS) + add) & held & 0x80 * EACH_HALF);
+            differ |= ((pair ^ before) & SLOTS) | (!((pair & CUTOFFS) + add) & held & (0x80 * EACH_HALF));
         }
         differ == 0
     }
