@@ -303,6 +303,18 @@ fn what_finds_no_room_while_a_replay_is_under_way_is_asked_for_after_it() {
     assert_eq!((rig.trust(), rig.follower.position().unwrap().sequence), ("exact", last));
 }
 
+/// What the subscriber lost while a replay was under way may lie behind all that the replay tells.
+#[test]
+fn a_loss_while_a_replay_is_under_way_is_asked_about_after_it() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.live(batch(1, 8));
+    rig.follower.handle_lagged(rig.now);
+    assert_eq!(rig.told(), "", "one question at a time");
+    assert_eq!(rig.answer((5..=8).map(|sequence| batch(1, sequence)), COMPLETE), "6 7 8 ?8");
+    assert_eq!(rig.trust(), "exact as of the last sequence", "the answer does not speak of what came after the question");
+    assert_eq!((rig.replay_to(1, 9, COMPLETE).as_str(), rig.trust()), ("9", "exact"));
+}
+
 /// 50 repeats of the cursor are stale, never a restart or a gap.
 #[test]
 fn repeats_are_stale() {
@@ -332,6 +344,15 @@ fn the_largest_numbers_do_no_harm() {
             assert_eq!(rig.follower.position().map(|position| position.sequence), Some(last + 1), "{source:?}");
         }
     }
+}
+
+/// No publisher has a batch under the end marker's number. Believed, it would be the last for ever.
+#[test]
+fn an_answer_under_the_number_of_the_end_marker_is_nobodys() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    assert_eq!(rig.answer([5, u64::MAX, 6].map(|sequence| batch(1, sequence)), COMPLETE), "6");
+    assert_eq!((rig.trust(), rig.follower.counts().foreign, rig.live(batch(1, 7)).as_str()), ("exact", 1, "7"));
 }
 
 #[test]
