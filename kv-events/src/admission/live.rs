@@ -36,8 +36,8 @@ impl Follower {
         }
     }
 
-    /// Judges the batches that waited for a replay to end: for the session `completed`, if it told all that the publisher has. Stops
-    /// where another is needed.
+    /// Judges the batches that waited for a replay to end: for the session `completed`, if it told all that the publisher has.
+    /// Stops where another is needed.
     pub(super) fn release(&mut self, completed: Option<u64>) {
         while self.session.is_none()
             && let Some((seen, delivery)) = self.held.pop()
@@ -122,8 +122,8 @@ impl Follower {
         None
     }
 
-    /// The replay socket, asked since, knows of no such batch. It is of an earlier life, and still came on its connection; or answers were
-    /// dropped, which the next question will show; or the socket is another publisher's.
+    /// The replay socket, asked since, knows of no such batch. It is of an earlier life, and still came on its connection; or
+    /// answers were dropped, which the next question will show; or the socket is another publisher's.
     fn unwitnessed(&mut self, sequence: u64) {
         self.counts.foreign += 1;
         self.contradictions += 1;

@@ -8,8 +8,8 @@ use super::session::{ReplayOutcome, Session};
 use crate::limits::REPLAY_TRIES_MAX;
 
 impl Follower {
-    /// Asks from the anchor on, so that the first answer shows whether the publisher is still the same life; or from the start, to find
-    /// a place from which the stream can be rebuilt.
+    /// Asks from the anchor on, so that the first answer shows whether the publisher is still the same life; or from the start,
+    /// to find a place from which the stream can be rebuilt.
     pub(super) fn ask(&mut self, seeks: bool) {
         self.sessions += 1;
         self.counts.replays += 1;

@@ -161,7 +161,7 @@ impl Engine {
         published
     }
 
-    /// As vLLM 0.14 does: tag-first arrays. The time of publication is the batch's number over all lives, by which it is known again.
+    /// As vLLM 0.14 does: tag-first arrays. The time of publication is the batch's number over all lives: one knows it again.
     fn encode(&self, told: &[Told]) -> Vec<u8> {
         let mut out = Vec::new();
         array(&mut out, 3);

@@ -361,8 +361,8 @@ impl<I: Index> World<I> {
         if held == expected { Ok(()) } else { self.fail(rank, "wrong, and called exact as of the last batch") }
     }
 
-    /// After a long silence: what is called exact is what the engine holds now, and what is exact as of a batch has it all from the
-    /// connection.
+    /// After a long silence: what is called exact is what the engine holds now, and what is exact as of a batch has it all from
+    /// the connection.
     fn check_quiet(&self, rank: usize) -> Result<(), Failure> {
         let at = &self.ranks[rank];
         let silent = self.now.saturating_sub(at.changed) >= QUIET && at.gateway.ahead == Duration::ZERO;
@@ -441,8 +441,8 @@ impl Ord for Due {
     }
 }
 
-/// After the faults, all that can become exact does within this time: the longest pause before a question, one replay that fails, and the
-/// few that repair.
+/// After the faults, all that can become exact does within this time: the longest pause before a question, one replay that fails,
+/// and the few that repair.
 const SETTLE: Duration = Duration::from_secs(90);
 
 /// A silence in which everything that can show has shown: a quiet stream is asked after 5 s, a replay takes 30 s at most.
