@@ -72,11 +72,16 @@ impl Trust {
     /// Whether the index may hold blocks that the engine does not: a cost function should discount them. In all other states
     /// what is held is true, though it may not be all.
     pub const fn may_overstate(&self) -> bool {
-        matches!(self, Self::Degraded(degraded) if degraded.lost > 0 || degraded.unverified || degraded.unreadable > 0)
+        matches!(self, Self::Degraded(degraded) if degraded.may_overstate())
     }
 }
 
 impl Degraded {
+    /// Whether something is among the reasons that may have removed what the index still holds.
+    pub(super) const fn may_overstate(&self) -> bool {
+        self.lost > 0 || self.unverified || self.unreadable > 0
+    }
+
     /// The reasons, in words.
     pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
         let reasons = [

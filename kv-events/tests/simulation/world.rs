@@ -347,7 +347,8 @@ impl<I: Index> World<I> {
         (0..self.ranks.len()).try_for_each(|rank| self.check(rank))
     }
 
-    /// At every moment: what is called exact is what the engine held after the batch that was applied last.
+    /// At every moment: what is called exact is what the engine held after the batch that was applied last, and what may lack blocks
+    /// has no others.
     fn check(&self, rank: usize) -> Result<(), Failure> {
         let at = &self.ranks[rank];
         let held = at.gateway.digest(&self.index);
@@ -355,7 +356,8 @@ impl<I: Index> World<I> {
             return self.fail(rank, "it lost what the publisher has kept");
         }
         if !at.gateway.trust.is_exact_as_of_last() {
-            return Ok(());
+            let overstates = !at.gateway.trust.may_overstate() && at.holds_what_was_gone(&self.index);
+            return if overstates { self.fail(rank, "it holds what was gone, and does not say so") } else { Ok(()) };
         }
         let expected = at.gateway.last.map(|last| at.source.engine.digest_after(last)).unwrap_or_default();
         if held == expected { Ok(()) } else { self.fail(rank, "wrong, and called exact as of the last batch") }
@@ -415,6 +417,12 @@ impl<I: Index> World<I> {
 }
 
 impl<I: Index> Rank<I> {
+    /// Whether the index holds what the engine did not after the batch that was applied last.
+    fn holds_what_was_gone(&self, index: &I) -> bool {
+        let was_held = |name| self.gateway.last.is_some_and(|last| self.source.engine.held_after(last, name));
+        self.gateway.names(index).into_iter().any(|name| !was_held(name))
+    }
+
     /// Whether what the gateway holds is of the engine's present life, if it is of any.
     fn is_of_this_life(&self) -> bool {
         self.gateway.last.is_none_or(|last| self.source.engine.is_of_this_life(last))
