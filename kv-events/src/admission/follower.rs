@@ -86,7 +86,10 @@ pub(super) struct Link {
     pub(super) connected: bool,
     /// A batch of it is known to be of the life that is followed, and so are all that follow on it.
     pub(super) proven: bool,
-    /// The publisher said that there is nothing behind the last batch, and nothing has happened since that makes it doubtful.
+    /// It carries all that follows what the replay socket told: an end marker came, and no loss has been told since.
+    pub(super) caught_up: bool,
+    /// The publisher said that there is nothing behind the last batch, or showed it live, and nothing has happened since that makes
+    /// it doubtful.
     pub(super) confirmed: bool,
 }
 
@@ -218,7 +221,7 @@ impl Follower {
                 self.doubt_if(!self.link.proven);
             }
             Source::EngineWithReplay => {
-                (self.link.proven, self.link.confirmed) = (false, false);
+                (self.link.proven, self.link.caught_up, self.link.confirmed) = (false, false, false);
                 (self.tries, self.contradictions) = (0, 0);
                 self.ask(false);
             }
@@ -255,7 +258,7 @@ impl Follower {
     /// Batches of this connection were lost on their way, after the last one and before the next.
     pub fn handle_lagged(&mut self, now: Duration) {
         self.clock.advance(now);
-        self.link.confirmed = false;
+        (self.link.caught_up, self.link.confirmed) = (false, false);
         if self.session.is_some() {
             self.owes_session = true;
         } else if self.can_ask() {
@@ -402,7 +405,7 @@ impl Follower {
         self.cursor = Cursor::new();
         self.recent.clear();
         self.anchor = None;
-        (self.link.proven, self.link.confirmed) = (false, false);
+        (self.link.proven, self.link.caught_up, self.link.confirmed) = (false, false, false);
         (self.doubt, self.repair) = (Doubt::None, Repair::Possible);
         (self.unreadable, self.forgotten) = (0, 0);
         (self.hole_behind, self.resumption.snapshot_next) = (None, None);

@@ -66,6 +66,7 @@ impl Follower {
                 // The connection shows a batch of the life that is followed.
                 (self.link.proven, self.contradictions) = (true, 0);
                 self.counts.stale += 1;
+                self.showed_live(delivery.sequence);
                 None
             }
             _ if self.link.proven => self.judge_proven(delivery, is_known, witness),
@@ -139,8 +140,15 @@ impl Follower {
         }
     }
 
+    /// The connection has brought the last batch itself: it brings all that follows, so nothing that a replay dropped is missing.
+    fn showed_live(&mut self, sequence: u64) {
+        let is_last = self.cursor.last() == Some(sequence) && self.held.is_empty();
+        self.link.confirmed |= is_last && self.link.caught_up && self.link.proven && self.session.is_none();
+    }
+
     pub(super) fn apply_live(&mut self, delivery: Delivery, verdict: Verdict) {
         self.counts.live += 1;
+        self.showed_live(delivery.sequence);
         self.apply(delivery, verdict);
         self.plan_repair();
     }

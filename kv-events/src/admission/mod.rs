@@ -64,6 +64,8 @@
 //! * A gap is asked for once. A hole in the answers is asked for once more, because publishers' sockets drop answers to slow
 //!   readers. What is missing then is lost: up to 1,024 batches, and the stream goes on degraded; more, and what it held is
 //!   thrown away.
+//! * An end marker is the end only right behind our last batch. Behind news it proves little: the socket may have dropped the last
+//!   answers and not the marker. So it is asked once more, unless the connection has shown the last batch itself.
 //! * A degraded stream is repaired by a replay that reaches back to batch 0, or to a clear of the rank: only when such a batch
 //!   has come is the stream cleared and rebuilt from it. If the publisher has kept neither, it is not tried again before
 //!   something new is missing.
@@ -72,11 +74,11 @@
 //! # Trust
 //! | what is known | replay socket | none |
 //! |---|---|---|
-//! | everything came, and the publisher said that this is the last | exact | |
+//! | everything came, and the publisher said that this is the last, or has shown it live | exact | |
 //! | everything came up to the last | exact as of it: disconnected, or not asked yet | exact as of it |
 //! | batches are missing in the middle or before the first; parts could not be read; stores wait, found no room or were refused | degraded | degraded |
 //! | a new connection to perhaps another life | asked at once; degraded (unverified) if it does not answer | degraded (unverified) |
-//! | cleared, and replayed from the start | resyncing | |
+//! | cleared, and replayed from the start, without a loss so far | resyncing | |
 //! | nothing yet | unheard, until an empty answer makes it exact | unheard |
 //!
 //! Degraded streams say since when, by how many batches, why, and whether asking can still repair them ([`Degraded`]).
