@@ -88,8 +88,8 @@ pub(super) struct Link {
     pub(super) proven: bool,
     /// It carries all that follows what the replay socket told: an end marker came, and no loss has been told since.
     pub(super) caught_up: bool,
-    /// The publisher said that there is nothing behind the last batch, or showed it live, and nothing has happened since that makes
-    /// it doubtful.
+    /// The publisher said that there is nothing behind the last batch, or showed it live, and nothing has happened since that
+    /// makes it doubtful.
     pub(super) confirmed: bool,
 }
 

@@ -50,9 +50,9 @@
 //!             +------------------------------------------------------------------------------+
 //!             |                                                                              v
 //!       +-----------+   end marker: release what was held, confirm                    +-----------+
-//!       | following | <-------------------------------------------------------------- | replaying | <-+ hole, or broke
-//!       |           |                                                                 |   held    | --+ off after news:
-//!       +-----------+ <-----------+                                    +------------- +-----------+     at most 8 times
+//!       | following | <-------------------------------------------------------------- | replaying | <-+ hole, broke off,
+//!       |           |                                                                 |   held    | --+ or news at its
+//!       +-----------+ <-----------+                                    +------------- +-----------+     end: at most 8 times
 //!             |                   | pause over (0.25 s to 30 s)        |                    |
 //!             | gaps are owned    |                                    | no end marker in   | another life: restart,
 //!             | up to at once   +---------+                            | 5 s of silence     | and from 0 (counts as
@@ -64,8 +64,8 @@
 //! * A gap is asked for once. A hole in the answers is asked for once more, because publishers' sockets drop answers to slow
 //!   readers. What is missing then is lost: up to 1,024 batches, and the stream goes on degraded; more, and what it held is
 //!   thrown away.
-//! * An end marker is the end only right behind our last batch. Behind news it proves little: the socket may have dropped the last
-//!   answers and not the marker. So it is asked once more, unless the connection has shown the last batch itself.
+//! * An end marker is the end only right behind our last batch. Behind news it proves little: the socket may have dropped the
+//!   last answers and not the marker. So it is asked once more, unless the connection has shown the last batch itself.
 //! * A degraded stream is repaired by a replay that reaches back to batch 0, or to a clear of the rank: only when such a batch
 //!   has come is the stream cleared and rebuilt from it. If the publisher has kept neither, it is not tried again before
 //!   something new is missing.

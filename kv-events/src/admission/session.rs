@@ -71,8 +71,8 @@ impl Session {
         (self.known_last, self.is_known_life, self.showed_last) = (None, true, true);
     }
 
-    /// Whether the end marker, which came, says that nothing follows our last batch: behind more answers than that one it does not,
-    /// because a publisher's socket may have dropped those before the marker to a slow reader.
+    /// Whether the end marker, which came, says that nothing follows our last batch: behind more answers than that one it does
+    /// not, because a publisher's socket may have dropped those before the marker to a slow reader.
     pub(super) fn shows_end(&self) -> bool {
         self.applied == 0 && self.heard <= 1
     }

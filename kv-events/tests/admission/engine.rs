@@ -223,7 +223,8 @@ fn a_stream_that_has_batches_waiting_is_not_exact() {
     assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 6 }, "the silence hid a loss, and perhaps another");
 }
 
-/// Found by the simulation (seed 903022): a publisher's socket drops the last answer to a slow reader, and not the end marker behind it.
+/// Found by the simulation (seed 903022): a publisher's socket drops the last answer to a slow reader, and not the end marker
+/// behind it.
 #[test]
 fn an_end_marker_behind_news_is_not_believed_until_it_comes_right_behind_the_last_batch() {
     let mut rig = Rig::new(REPLAYS);

@@ -347,8 +347,8 @@ impl<I: Index> World<I> {
         (0..self.ranks.len()).try_for_each(|rank| self.check(rank))
     }
 
-    /// At every moment: what is called exact is what the engine held after the batch that was applied last, and what may lack blocks
-    /// has no others.
+    /// At every moment: what is called exact is what the engine held after the batch that was applied last, and what may lack
+    /// blocks has no others.
     fn check(&self, rank: usize) -> Result<(), Failure> {
         let at = &self.ranks[rank];
         let held = at.gateway.digest(&self.index);
