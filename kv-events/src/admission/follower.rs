@@ -81,6 +81,7 @@ pub struct Follower {
 }
 
 /// The connection to the publisher or relay.
+#[expect(clippy::struct_excessive_bools, reason = "four facts, each of which may hold without the others")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
     pub(super) connected: bool,
