@@ -87,7 +87,7 @@ pub(super) struct Link {
     pub(super) connected: bool,
     /// A batch of it is known to be of the life that is followed, and so are all that follow on it.
     pub(super) proven: bool,
-    /// It carries all that follows what the replay socket told: an end marker came, and no loss has been told since.
+    /// It carries all that follows what the replay socket told: an end marker came, and the socket has not failed since.
     pub(super) caught_up: bool,
     /// The publisher said that there is nothing behind the last batch, or showed it live, and nothing has happened since that
     /// makes it doubtful.
@@ -259,7 +259,7 @@ impl Follower {
     /// Batches of this connection were lost on their way, after the last one and before the next.
     pub fn handle_lagged(&mut self, now: Duration) {
         self.clock.advance(now);
-        (self.link.caught_up, self.link.confirmed) = (false, false);
+        self.link.confirmed = false;
         if self.session.is_some() {
             self.owes_session = true;
         } else if self.can_ask() {

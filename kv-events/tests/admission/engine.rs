@@ -250,6 +250,16 @@ fn a_live_batch_at_the_end_of_what_was_replayed_says_that_nothing_is_missing() {
     assert_eq!(rig.answer((5..=9).map(|sequence| batch(1, sequence)), COMPLETE), "6 7 8 9 ?9", "9 has not come live");
 }
 
+/// Exact says that a loss would show soon. While nobody can be asked it would not.
+#[test]
+fn a_stream_whose_replay_socket_rests_is_exact_as_of_its_last_batch() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    rig.answer([], INCOMPLETE);
+    assert_eq!((rig.live(batch(1, 6)).as_str(), rig.trust()), ("6", "exact as of the last sequence"));
+    assert_eq!((rig.pass(1).as_str(), rig.replay_to(1, 6, COMPLETE).as_str(), rig.trust()), ("?6", "", "exact"));
+}
+
 #[test]
 fn a_publisher_that_always_has_news_is_not_asked_in_a_loop() {
     let mut rig = Rig::new(REPLAYS);
