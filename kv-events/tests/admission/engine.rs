@@ -88,6 +88,10 @@ fn what_can_no_longer_be_verified_is_said_until_a_clear() {
     assert_eq!((rig.pass(5).as_str(), rig.replay_to(1, 9, COMPLETE).as_str()), ("?9", ""));
     assert!(degraded(&rig).unverified, "another question does not make it better");
     let mut rig = unverified();
+    assert_eq!(rig.answer([5, 6, 7, 8, 10].map(|sequence| batch(1, sequence)), COMPLETE), "10", "9 was dropped");
+    assert!(degraded(&rig).unverified, "and may have been another's");
+    assert_eq!(rig.pass(1), "?5", "no batch that came in doubt tells lives apart");
+    let mut rig = unverified();
     assert!(rig.answer((5..=9).map(|sequence| batch(u64::from(sequence > 5) + 1, sequence)), COMPLETE).starts_with("restart ?0"));
 }
 
@@ -395,6 +399,13 @@ fn the_largest_numbers_do_no_harm() {
             assert_eq!(rig.follower.position().map(|position| position.sequence), Some(last + 1), "{source:?}");
         }
     }
+}
+
+#[test]
+fn a_live_batch_under_the_number_of_the_end_marker_throws_nothing_away() {
+    let mut rig = Rig::at(ALONE, 5);
+    assert_eq!((rig.live(batch(1, u64::MAX)).as_str(), rig.follower.counts().foreign), ("", 1));
+    assert_eq!((rig.live(batch(1, 6)).as_str(), rig.trust()), ("6", "exact as of the last sequence"));
 }
 
 /// No publisher has a batch under the end marker's number. Believed, it would be the last for ever.
