@@ -20,6 +20,11 @@
 //! follower.handle_replayed(now, 1, Delivery::decode(&first));
 //! assert!(matches!(follower.poll_step().unwrap().change, Change::Apply { sequence: 0, .. }));
 //! follower.handle_replay_end(now, 1, ReplayOutcome::Complete);
+//! // The end is believed when it comes right behind the last batch.
+//! assert_eq!(follower.poll_request(), Some(Request::Replay { session: 2, from: 0 }));
+//! assert_eq!(follower.trust(), Trust::ExactAsOf { sequence: 0 });
+//! follower.handle_replayed(now, 2, Delivery::decode(&first));
+//! follower.handle_replay_end(now, 2, ReplayOutcome::Complete);
 //! assert_eq!((follower.poll_step().unwrap().change, follower.trust()), (Change::Nothing, Trust::Exact));
 //! ```
 //!

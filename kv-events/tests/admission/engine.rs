@@ -370,6 +370,15 @@ fn a_loss_while_a_replay_is_under_way_is_asked_about_after_it() {
     assert_eq!((rig.replay_to(1, 9, COMPLETE).as_str(), rig.trust()), ("9 ?9", "exact"));
 }
 
+#[test]
+fn an_end_that_was_told_before_a_loss_is_not_believed_after_it() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    rig.follower.handle_lagged(rig.now);
+    rig.told();
+    assert_eq!((rig.answer([batch(1, 5)], COMPLETE).as_str(), rig.trust()), ("?5", "exact as of the last sequence"));
+}
+
 /// 50 repeats of the cursor are stale, never a restart or a gap.
 #[test]
 fn repeats_are_stale() {
