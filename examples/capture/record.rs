@@ -1,8 +1,8 @@
 //! `capture record`: a live engine's events and the requests beside them, in one file.
 //!
 //! # The file
-//! JSON lines in the order of receipt, each with its `kind`; `t` is in seconds from the start of the recording. A reader skips kinds and
-//! fields that it does not know.
+//! JSON lines in the order of receipt, each with its `kind`; `t` is in seconds from the start of the recording. A reader skips
+//! kinds and fields that it does not know.
 //!
 //! | kind | fields | |
 //! |---|---|---|
@@ -10,7 +10,8 @@
 //! | `live` | `port`, `t`, `frames` | a message of a rank's publisher: topic, sequence, payload, each in hex |
 //! | `replay-request`, `replay-response` | `socket` (`dealer`), `port`, `t`, `frames` | as the DEALER sent and saw them, with the empty delimiter |
 //!
-//! These are the lines of the captures in `../shared/data`, whose requests stand in a second file. Here they stand between the messages:
+//! These are the lines of the captures in `../shared/data`, whose requests stand in a second file. Here they stand between
+//! the messages:
 //!
 //! | kind | fields | |
 //! |---|---|---|
@@ -20,8 +21,8 @@
 //! | `lagged` | `port`, `t`, `lost` | messages that came faster than they could be written |
 //! | `replay-end` | `port`, `t`, `end` | how a replay ended: `complete`, or why not |
 //!
-//! `port` tells ranks apart: `events_port` plus rank, `replay_port` plus rank; on ipc it is the rank. A recording asks the replay sockets
-//! twice: once the subscriptions stand, for what was published before, and at the end, for all.
+//! `port` tells ranks apart: `events_port` plus rank, `replay_port` plus rank; on ipc it is the rank. A recording asks the replay
+//! sockets twice: once the subscriptions stand, for what was published before, and at the end, for all.
 
 mod engine;
 mod events;

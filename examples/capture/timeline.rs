@@ -1,10 +1,10 @@
 //! Which events a request could count on.
 //!
 //! A recording notes when a message was received and when an answer was complete. An engine publishes around the end of the
-//! request that caused the events, so a message may come a little after it, and still belongs before the next request. So the
-//! cut between "before" and "after" a request is found by whose tokens a batch holds; where that is open and the batch came close to
-//! the request's start, both cuts are possible. For requests that ran side by side every cut between the earliest and the
-//! latest start is.
+//! request that caused the events, so a message may come a little after it, and still belongs before the next request. So the cut
+//! between "before" and "after" a request is found by whose tokens a batch holds; where that is open and the batch came close to
+//! the request's start, both cuts are possible. For requests that ran side by side every cut between the earliest and the latest
+//! start is.
 
 use std::ops::RangeInclusive;
 

@@ -62,7 +62,8 @@ fn candidate<I: Index>(lookup: &mut Lookup<'_, I>, server: &Server, rank: &Rank)
     Candidate {
         worker: rank.worker,
         overlap_tokens: lookup.predict(server, rank).tokens as u64,
-        degraded: matches!(stream.trust(), Trust::Degraded | Trust::Disconnected),
+        // A stream that lacks blocks is degraded too, and what it has of them is true.
+        degraded: stream.may_overstate(),
         ready: true,
         load: Load { in_flight, queued_tokens: tally.prefill_tokens.value() },
     }

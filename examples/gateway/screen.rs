@@ -52,7 +52,7 @@ impl Screen {
         }
     }
 
-    /// Sends the log to standard error, at `RUST_LOG`'s levels or from `info` on. Only the first call of a process does something.
+    /// Sends the log to standard error, at `RUST_LOG`'s levels or from `info` on. Only a process's first call does it.
     pub(super) fn start_log(&self) {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_LEVELS));
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(self.clone());

@@ -110,8 +110,8 @@ impl Gateway {
         }
     }
 
-    /// Takes no further connection, lets running answers finish for a few seconds, tells those that did not, applies the events that
-    /// have come, and closes all sockets.
+    /// Takes no further connection, lets running answers finish for a few seconds, tells those that did not, applies the events
+    /// that have come, and closes all sockets.
     pub async fn stop(mut self) {
         self.closing.cancel();
         if timeout(GRACE, &mut self.serving).await.is_err() {

@@ -14,8 +14,8 @@ use reqwest::{Client, Url};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-/// Sends requests with shared prefixes through the gateway, one after the other, and prints predicted against reported cached tokens
-/// for each worker, with every difference. Exits with 1 when too few are equal.
+/// Sends requests with shared prefixes through the gateway, one after the other, and prints predicted against reported cached
+/// tokens for each worker, with every difference. Exits with 1 when too few are equal.
 #[derive(Parser)]
 #[command(name = "compare", version)]
 struct Options {

@@ -1,5 +1,5 @@
-//! The exactness that the README promises, on recordings of real engines: decode, admission, normalization, copies and index predict
-//! what the engine reported, for every request that is labelled exact.
+//! The exactness that the README promises, on recordings of real engines: decode, admission, normalization, copies and index
+//! predict what the engine reported, for every request that is labelled exact.
 
 use std::fs;
 use std::path::{Path, PathBuf};

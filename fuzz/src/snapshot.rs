@@ -62,8 +62,8 @@ fn with_right_checksums(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Writes the checksum of `length` bytes from `start` on behind them. Where the next part begins, and the checksum; none if the bytes
-/// end before.
+/// Writes the checksum of `length` bytes from `start` on behind them. Where the next part begins, and the checksum; none if the
+/// bytes end before.
 fn seal(bytes: &mut [u8], start: usize, length: usize, checksum: impl FnOnce(&[u8]) -> u64) -> Option<(usize, u64)> {
     let (part, rest) = bytes.get_mut(start..)?.split_at_mut_checked(length)?;
     let checksum = checksum(part);

@@ -16,7 +16,7 @@ pub struct Candidate {
     pub worker: u32,
     /// Tokens of the prompt that the worker will reuse, as predicted.
     pub overlap_tokens: u64,
-    /// The worker's events may have been lost: its overlap is discounted.
+    /// The worker may not have all of it any more, as after a loss of its events: the overlap is discounted.
     pub degraded: bool,
     /// Whether it may be chosen: alive, not vetoed, not shed.
     pub ready: bool,

@@ -1,7 +1,7 @@
 //! One rank's events, from its sockets to the lanes that write them into the index.
 //!
-//! All rules are the follower's; here are the sockets and the clock. A lane's queue that is full holds up the feed, and so in the end the
-//! publisher, whose drops are gaps again. A stream whose events panicked is begun anew.
+//! All rules are the follower's; here are the sockets and the clock. A lane's queue that is full holds up the feed, and so in the
+//! end the publisher, whose drops are gaps again. A stream whose events panicked is begun anew.
 //!
 //! The task ends by being aborted: at every await it can be dropped, and its sockets close with it.
 

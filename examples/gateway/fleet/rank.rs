@@ -24,7 +24,7 @@ pub(crate) struct Rank {
     doubted: Notify,
 }
 
-/// What is known of a rank's stream. Its feed tells of the sockets and its lane of what is applied; everybody else sees these copies.
+/// What is known of a rank's stream. Its feed tells of the sockets, its lane of what is applied; all others see these copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamState {
     /// The rank's worker in the index; nothing for an engine without events.
@@ -130,6 +130,11 @@ impl StreamState {
         }
     }
 
+    /// Whether the index may hold what the engine does not: batches that told of it were lost, read in part, or cannot come.
+    pub(crate) fn may_overstate(&self) -> bool {
+        self.worker.is_some() && (self.failed || !self.connected || self.trust.may_overstate())
+    }
+
     /// Batches that are missing from what the index holds.
     pub(crate) fn missed(&self) -> u64 {
         match self.trust {
@@ -198,5 +203,29 @@ mod tests {
         assert_eq!((lost.trust(), lost.missed(), lost.reasons().len()), (Trust::Degraded, 7, 2));
         assert_eq!(StreamState { connected: false, ..lost }.trust(), Trust::Disconnected);
         assert_eq!(StreamState::default().trust(), Trust::NoEvents);
+    }
+
+    #[test]
+    fn only_what_may_be_gone_is_discounted() {
+        let exact = StreamState { worker: Some(WorkerId(1)), connected: true, trust: Worth::Exact, ..StreamState::default() };
+        let degraded = |degraded| StreamState { trust: Worth::Degraded(degraded), ..exact.clone() };
+        let findings = Findings { waiting_blocks: 1, crowded_out: 1, refused: 1 };
+        let sound = [
+            exact.clone(),
+            StreamState { trust: Worth::Resyncing, ..exact.clone() },
+            StreamState { trust: Worth::ExactAsOf { sequence: 3 }, ..exact.clone() },
+            StreamState { findings, ..exact.clone() },
+            degraded(Degraded { unknown_before: 5, findings, ..Degraded::default() }),
+            StreamState::default(),
+        ];
+        assert!(sound.iter().all(|stream| !stream.may_overstate()), "{sound:#?}");
+        let doubtful = [
+            StreamState { failed: true, ..exact.clone() },
+            StreamState { connected: false, ..exact.clone() },
+            degraded(Degraded { lost: 1, ..Degraded::default() }),
+            degraded(Degraded { unreadable: 1, ..Degraded::default() }),
+            degraded(Degraded { unverified: true, ..Degraded::default() }),
+        ];
+        assert!(doubtful.iter().all(StreamState::may_overstate), "{doubtful:#?}");
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The ranks that are subscribed to. An engine that is added again while its old subscription still ends waits for that end, so that
-/// the old one's cleanup never meets the new one's state.
+/// The ranks that are subscribed to. An engine that is added again while its old subscription still ends waits for that end, so
+/// that the old one's cleanup never meets the new one's state.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     names: Mutex<HashSet<String>>,
     freed: Notify,
 }
 
-/// The right to subscribe to one rank of an engine. The subscription's task owns it, so that it is given back when the task has ended, however it
-/// does and whoever has stopped waiting for that.
+/// The right to subscribe to one rank of an engine. The subscription's task owns it, so that it is given back when the task has
+/// ended, however it does and whoever has stopped waiting for that.
 #[derive(Debug)]
 pub(super) struct Reservation {
     all: Arc<Reserved>,

@@ -33,7 +33,7 @@ impl Local {
         }
     }
 
-    /// Whether chats can be rendered here. A template that comes with a request is a program of a stranger's, and is left to the engine.
+    /// Whether chats can be rendered here. A template that comes with a request is a stranger's program, left to the engine.
     pub(super) fn renders(&self, chat: &Chat) -> bool {
         self.template.is_some() && chat.template.is_none()
     }

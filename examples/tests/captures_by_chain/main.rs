@@ -1,5 +1,5 @@
-//! Recordings of real engines through decoding, admission, normalization and copy counting into the chain index and the reference at
-//! once: equal after every batch.
+//! Recordings of real engines through decoding, admission, normalization and copy counting into the chain index and the reference
+//! at once: equal after every batch.
 
 mod pair;
 

@@ -2,7 +2,7 @@
 
 use kv_examples::mock_engine::{MockConfig, MockFleet, ReplayLayout};
 
-use crate::site::{Site, client, completion, eventually, fast, free_ports, prompt, settings};
+use crate::site::{Answer, Site, client, completion, eventually, fast, free_ports, prompt, settings};
 
 /// Sends `prompt` to the fleet's only engine past any gateway.
 async fn complete_directly(fleet: &MockFleet, prompt: &[u32]) {
@@ -72,6 +72,37 @@ async fn without_a_replay_socket_a_loss_is_owned_up_to() {
     complete_directly(&site.fleet, &prompt(101, 64)).await;
     eventually("the loss is known", || async { site.ranks().await[0]["trust"] == "degraded" }).await;
     assert!(site.ranks().await[0]["missed_batches"].as_u64().unwrap() >= 1);
+    site.stop().await;
+}
+
+/// What only hides blocks costs no trust in those that are known; a lost removal does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_is_discounted_for_what_may_be_gone_and_not_for_what_is_hidden() {
+    let fleet = MockFleet::start(MockConfig { engines: 1, ..fast() }).await.unwrap();
+    complete_directly(&fleet, &prompt(0, 64)).await;
+    let mut settings = settings(&[&fleet]);
+    settings.engines[0].replay = None;
+    let site = Site::in_front_of(fleet, settings).await;
+    let reasons = async || site.ranks().await[0]["degraded_by"].as_array().unwrap().len();
+    let family = std::cell::Cell::new(1);
+    eventually("the gateway hears the engine, too late", || async {
+        complete_directly(&site.fleet, &prompt(family.replace(family.get() + 1), 64)).await;
+        reasons().await == 1
+    })
+    .await;
+    let held = prompt(family.get() - 1, 64);
+    let candidate = async || {
+        let request = site.client.post(site.url("/v1/completions")).header("x-kv-explain", "1");
+        let answer = Answer::read(request.json(&completion(&held)).send().await.unwrap()).await;
+        let candidate = answer.decision.expect("it was asked for")["record"]["scored"][0]["candidate"].clone();
+        (candidate["overlap_tokens"].as_u64().unwrap(), candidate["degraded"].as_bool().unwrap())
+    };
+    assert_eq!((site.ranks().await[0]["trust"].as_str(), candidate().await), (Some("degraded"), (48, false)));
+    site.fault("0", "drop?batches=1").await;
+    complete_directly(&site.fleet, &prompt(100, 64)).await;
+    complete_directly(&site.fleet, &prompt(101, 64)).await;
+    eventually("the loss is known", || async { reasons().await == 2 }).await;
+    assert_eq!(candidate().await, (48, true));
     site.stop().await;
 }
 

@@ -8,10 +8,10 @@
 //! | beyond last + 1 | replay from last + 1 once; then what is still missing is missed |
 //! | at or below the last live one | a restart if the batch clears, is the first of a connection, is number 0 or 1, or lies 1,024 below; else stale |
 //!
-//! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and
-//! then admits the same batch again; after [`Verdict::Restart`] it restarts the stream ([`Stream::restart`](crate::Stream::restart)),
-//! replays from 0 if it can, and admits the same batch again. A [`Follower`](super::Follower) does all this, and compares what the batches
-//! say besides; a cursor by itself is for recordings.
+//! The caller drives it: after [`Verdict::Replay`] it feeds what the replay socket has to [`Cursor::admit_replayed`] and then
+//! admits the same batch again; after [`Verdict::Restart`] it restarts the stream ([`Stream::restart`](crate::Stream::restart)),
+//! replays from 0 if it can, and admits the same batch again. A [`Follower`](super::Follower) does all this, and compares what
+//! the batches say besides; a cursor by itself is for recordings.
 
 use crate::limits::{GAP_KEPT_MAX, RESTART_DISTANCE};
 

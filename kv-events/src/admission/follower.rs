@@ -27,15 +27,15 @@ pub enum Source {
     Relay,
 }
 
-/// Follows one rank of one worker: decides which batches are applied, asks for what is missing, and knows what the result is worth.
+/// Follows one rank of one worker: decides which batches are applied, asks for what is missing, knows what the result is worth.
 ///
 /// It has no clock and no socket. Its caller tells it what happens (`handle_*`), and after each call, and whenever the moment of
 /// [`next_timeout`](Self::next_timeout) has come ([`handle_timeout`](Self::handle_timeout)), takes what there is to do
 /// ([`poll_step`](Self::poll_step), [`poll_request`](Self::poll_request)) until there is nothing more. The rules are in
 /// [the module's documentation](super).
 ///
-/// `now` is the time since any moment of the caller's choice. A clock that jumps does no harm beyond one wait of the caller's, which it
-/// makes too long or too short.
+/// `now` is the time since any moment of the caller's choice. A clock that jumps does no harm beyond one wait of the caller's,
+/// which it makes too long or too short.
 #[derive(Clone, Debug)]
 pub struct Follower {
     pub(super) source: Source,
@@ -43,7 +43,7 @@ pub struct Follower {
     pub(super) incarnation: Incarnation,
     pub(super) cursor: Cursor,
     pub(super) recent: Recent,
-    /// The last batch that is known to be of the publisher's present life, or the first of all: whoever shows it again is that life.
+    /// The last batch that is known to be of the publisher's present life, or the first of all: who shows it again is that life.
     pub(super) anchor: Option<Anchor>,
     pub(super) link: Link,
     pub(super) doubt: Doubt,
@@ -81,12 +81,16 @@ pub struct Follower {
 }
 
 /// The connection to the publisher or relay.
+#[expect(clippy::struct_excessive_bools, reason = "four facts, each of which may hold without the others")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
     pub(super) connected: bool,
     /// A batch of it is known to be of the life that is followed, and so are all that follow on it.
     pub(super) proven: bool,
-    /// The publisher said that there is nothing behind the last batch, and nothing has happened since that makes it doubtful.
+    /// It carries all that follows what the replay socket told: an end marker came, and the socket has not failed since.
+    pub(super) caught_up: bool,
+    /// The publisher said that there is nothing behind the last batch, or showed it live, and nothing has happened since that
+    /// makes it doubtful.
     pub(super) confirmed: bool,
 }
 
@@ -119,7 +123,7 @@ pub(super) struct Anchor {
 }
 
 impl Follower {
-    /// Follows a stream of which nothing is known. `watcher` makes its incarnations unique: draw it at random once for each process.
+    /// Follows a stream of which nothing is known. `watcher` makes its incarnations unique: draw it at random, once a process.
     pub fn new(source: Source, watcher: u64) -> Self {
         Self {
             source,
@@ -218,7 +222,7 @@ impl Follower {
                 self.doubt_if(!self.link.proven);
             }
             Source::EngineWithReplay => {
-                (self.link.proven, self.link.confirmed) = (false, false);
+                (self.link.proven, self.link.caught_up, self.link.confirmed) = (false, false, false);
                 (self.tries, self.contradictions) = (0, 0);
                 self.ask(false);
             }
@@ -402,7 +406,7 @@ impl Follower {
         self.cursor = Cursor::new();
         self.recent.clear();
         self.anchor = None;
-        (self.link.proven, self.link.confirmed) = (false, false);
+        (self.link.proven, self.link.caught_up, self.link.confirmed) = (false, false, false);
         (self.doubt, self.repair) = (Doubt::None, Repair::Possible);
         (self.unreadable, self.forgotten) = (0, 0);
         (self.hole_behind, self.resumption.snapshot_next) = (None, None);

@@ -36,6 +36,10 @@ impl Held {
         Some((seen, delivery))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Drops everything. Returns how many batches that were.
     pub(super) fn clear(&mut self) -> u64 {
         let dropped = self.queue.len() as u64;

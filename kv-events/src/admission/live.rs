@@ -36,8 +36,8 @@ impl Follower {
         }
     }
 
-    /// Judges the batches that waited for a replay to end: for the session `completed`, if it told all that the publisher has. Stops
-    /// where another is needed.
+    /// Judges the batches that waited for a replay to end: for the session `completed`, if it told all that the publisher has.
+    /// Stops where another is needed.
     pub(super) fn release(&mut self, completed: Option<u64>) {
         while self.session.is_none()
             && let Some((seen, delivery)) = self.held.pop()
@@ -66,6 +66,7 @@ impl Follower {
                 // The connection shows a batch of the life that is followed.
                 (self.link.proven, self.contradictions) = (true, 0);
                 self.counts.stale += 1;
+                self.showed_live(delivery.sequence);
                 None
             }
             _ if self.link.proven => self.judge_proven(delivery, is_known, witness),
@@ -122,8 +123,8 @@ impl Follower {
         None
     }
 
-    /// The replay socket, asked since, knows of no such batch. It is of an earlier life, and still came on its connection; or answers were
-    /// dropped, which the next question will show; or the socket is another publisher's.
+    /// The replay socket, asked since, knows of no such batch. It is of an earlier life, and still came on its connection; or
+    /// answers were dropped, which the next question will show; or the socket is another publisher's.
     fn unwitnessed(&mut self, sequence: u64) {
         self.counts.foreign += 1;
         self.contradictions += 1;
@@ -139,8 +140,15 @@ impl Follower {
         }
     }
 
+    /// The connection has brought the last batch itself: it brings all that follows, so nothing that a replay dropped is missing.
+    fn showed_live(&mut self, sequence: u64) {
+        let is_last = self.cursor.last() == Some(sequence) && self.held.is_empty();
+        self.link.confirmed |= is_last && self.link.caught_up && self.link.proven && self.session.is_none();
+    }
+
     pub(super) fn apply_live(&mut self, delivery: Delivery, verdict: Verdict) {
         self.counts.live += 1;
+        self.showed_live(delivery.sequence);
         self.apply(delivery, verdict);
         self.plan_repair();
     }

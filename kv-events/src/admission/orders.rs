@@ -35,8 +35,10 @@ pub enum Change {
 /// What is to be asked of others. A later request replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Ask the replay socket for everything from `from` on. Answers go to [`Follower::handle_replayed`](super::Follower::handle_replayed), the end to
-    /// [`Follower::handle_replay_end`](super::Follower::handle_replay_end), both with `session`. A replay that is under way is to be dropped.
+    /// Ask the replay socket for everything from `from` on. Answers go to
+    /// [`Follower::handle_replayed`](super::Follower::handle_replayed), the end to
+    /// [`Follower::handle_replay_end`](super::Follower::handle_replay_end), both with `session`. A replay that is under way is to
+    /// be dropped.
     Replay {
         /// The question's number.
         session: u64,

@@ -8,8 +8,8 @@ use super::session::{ReplayOutcome, Session};
 use crate::limits::REPLAY_TRIES_MAX;
 
 impl Follower {
-    /// Asks from the anchor on, so that the first answer shows whether the publisher is still the same life; or from the start, to find
-    /// a place from which the stream can be rebuilt.
+    /// Asks from the anchor on, so that the first answer shows whether the publisher is still the same life; or from the start,
+    /// to find a place from which the stream can be rebuilt.
     pub(super) fn ask(&mut self, seeks: bool) {
         self.sessions += 1;
         self.counts.replays += 1;
@@ -101,7 +101,8 @@ impl Follower {
 
     /// Leaves the replay socket alone for a while.
     fn rest(&mut self) {
-        (self.tries, self.rests, self.link.confirmed) = (0, true, false);
+        (self.tries, self.rests) = (0, true);
+        (self.link.caught_up, self.link.confirmed) = (false, false);
         self.ask_soon();
     }
 
@@ -136,6 +137,7 @@ impl Follower {
             ReplayOutcome::Complete => {
                 self.told_all(&ended);
                 self.release(Some(ended.id));
+                self.ask_for_the_end();
             }
             ReplayOutcome::Incomplete => {
                 self.counts.replays_incomplete += 1;
@@ -150,9 +152,9 @@ impl Follower {
     }
 
     fn told_all(&mut self, ended: &Session) {
-        self.tries = 0;
         self.replay_pause.reset();
-        self.link.confirmed = !self.owes_session;
+        self.link.caught_up = !self.owes_session;
+        self.link.confirmed = (self.link.confirmed || ended.shows_end()) && !self.owes_session;
         self.verify(ended);
         if ended.from == 0 && ended.high.is_none() {
             // A publisher that has kept no batch, not even its last, has published none.
@@ -167,6 +169,20 @@ impl Follower {
         };
         self.repair = if lacks { Repair::Impossible } else { Repair::Possible };
         self.plan_repair();
+    }
+
+    /// Asks whether there is more behind the last batch, if neither the answers nor the live socket have shown that there is not.
+    fn ask_for_the_end(&mut self) {
+        if self.session.is_some() || self.owes_session || self.retry_at.is_some() {
+            return;
+        }
+        let is_open = !self.link.confirmed && self.link.connected && self.doubt == Doubt::None && self.can_ask();
+        if is_open && self.tries < REPLAY_TRIES_MAX {
+            self.tries += 1;
+            self.ask(false);
+        } else {
+            self.tries = 0;
+        }
     }
 
     /// Whether what is held is of the publisher's present life, now that it has told all that it has kept.

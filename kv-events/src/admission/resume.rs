@@ -37,8 +37,8 @@ pub(super) struct Resumption {
 }
 
 impl Follower {
-    /// The relay ended the stream because it cannot resume it (`OUT_OF_RANGE`), or because the publisher's life ended or we were too
-    /// slow (`DATA_LOSS`): everything is learned anew.
+    /// The relay ended the stream because it cannot resume it (`OUT_OF_RANGE`), or because the publisher's life ended or we were
+    /// too slow (`DATA_LOSS`): everything is learned anew.
     pub fn handle_rejected(&mut self, now: Duration) {
         self.clock.advance(now);
         self.link.connected = false;
@@ -49,8 +49,8 @@ impl Follower {
         self.settle();
     }
 
-    /// The relay says, without a batch (`load_only`), that `sequence` is the last of its publisher. It enters no cursor; but if it is
-    /// not the last here, the end of the stream was lost.
+    /// The relay says, without a batch (`load_only`), that `sequence` is the last of its publisher. It enters no cursor; but if
+    /// it is not the last here, the end of the stream was lost.
     pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64) {
         self.active_at = self.clock.advance(now);
         let follows = self.source == Source::Relay && !self.resumption.awaits_link && incarnation == self.incarnation;

@@ -22,6 +22,8 @@ pub(super) struct Session {
     pub(super) first: Option<u64>,
     /// The highest sequence that was answered.
     pub(super) high: Option<u64>,
+    /// Answers.
+    pub(super) heard: u64,
     /// Answers that were new.
     pub(super) applied: u64,
     ends: Duration,
@@ -48,6 +50,7 @@ impl Session {
             showed_last: last.is_none(),
             first: None,
             high: None,
+            heard: 0,
             applied: 0,
             ends: now.saturating_add(REPLAY_MAX),
             silent: now.saturating_add(REPLAY_SILENCE_MAX),
@@ -56,6 +59,7 @@ impl Session {
 
     /// An answer came.
     pub(super) fn hears(&mut self, sequence: u64, now: Duration) {
+        self.heard += 1;
         self.first = self.first.or(Some(sequence));
         self.high = self.high.max(Some(sequence));
         self.showed_last |= self.known_last == Some(sequence);
@@ -65,6 +69,12 @@ impl Session {
     /// What is replayed begins a life: nothing of what was known belongs to it.
     pub(super) fn begins_life(&mut self) {
         (self.known_last, self.is_known_life, self.showed_last) = (None, true, true);
+    }
+
+    /// Whether the end marker, which came, says that nothing follows our last batch: behind more answers than that one it does
+    /// not, because a publisher's socket may have dropped those before the marker to a slow reader.
+    pub(super) fn shows_end(&self) -> bool {
+        self.applied == 0 && self.heard <= 1
     }
 
     /// When it has taken too long.

@@ -10,8 +10,8 @@ pub enum Trust {
     Unheard,
     /// What was held is being learned anew from its beginning: what the index holds is true, and not all.
     Resyncing,
-    /// The index holds what the engine does: everything came up to the last batch, and the publisher was asked whether that is the last.
-    /// A loss after it shows within [`QUIET_MAX`](crate::limits::QUIET_MAX) and the time of one replay.
+    /// The index holds what the engine does: everything came up to the last batch, and the publisher was asked whether that is
+    /// the last. A loss after it shows within [`QUIET_MAX`](crate::limits::QUIET_MAX) and the time of one replay.
     Exact,
     /// The index holds what the engine did after this batch. Whether anything was lost behind it is not known.
     ExactAsOf {
@@ -37,7 +37,7 @@ pub struct Degraded {
     pub unverified: bool,
     /// What applying them found.
     pub findings: Findings,
-    /// Whether the publisher can still be asked for what would repair it. If not, only a clear of the whole rank, or a restart, does.
+    /// Whether the publisher can still be asked for what would repair it. If not, only a clear of the rank or a restart does.
     pub repairable: bool,
 }
 
@@ -72,11 +72,16 @@ impl Trust {
     /// Whether the index may hold blocks that the engine does not: a cost function should discount them. In all other states
     /// what is held is true, though it may not be all.
     pub const fn may_overstate(&self) -> bool {
-        matches!(self, Self::Degraded(degraded) if degraded.lost > 0 || degraded.unverified || degraded.unreadable > 0)
+        matches!(self, Self::Degraded(degraded) if degraded.may_overstate())
     }
 }
 
 impl Degraded {
+    /// Whether something is among the reasons that may have removed what the index still holds.
+    pub(super) const fn may_overstate(&self) -> bool {
+        self.lost > 0 || self.unverified || self.unreadable > 0
+    }
+
     /// The reasons, in words.
     pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
         let reasons = [

@@ -15,7 +15,9 @@ impl Follower {
             findings: self.findings,
             repairable: self.is_repairable(),
         };
-        let is_learning = self.repair == Repair::UnderWay || self.resumption.snapshot_next.is_some();
+        // Who learns anew can meet another loss.
+        let is_learning =
+            (self.repair == Repair::UnderWay || self.resumption.snapshot_next.is_some()) && !degraded.may_overstate();
         let is_degraded = degraded.reasons().next().is_some();
         self.degraded_since = (is_degraded && !is_learning).then_some(degraded.since);
         match self.cursor.last() {

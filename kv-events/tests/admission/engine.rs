@@ -41,7 +41,7 @@ fn a_restart_that_a_disconnection_hid_is_found_by_what_its_batches_say() {
     let mut rig = Rig::at(REPLAYS, 5);
     rig.disconnect();
     assert_eq!((rig.trust(), rig.connect().as_str()), ("exact as of the last sequence", "?5"));
-    assert_eq!(rig.replay_to(2, 9, COMPLETE), "restart ?0 0 1 2 3 4 5 6 7 8 9");
+    assert_eq!(rig.replay_to(2, 9, COMPLETE), "restart ?0 0 1 2 3 4 5 6 7 8 9 ?9");
     assert_eq!(rig.trust(), "exact");
 }
 
@@ -50,7 +50,7 @@ fn a_publisher_that_has_not_got_our_last_batch_has_started_again() {
     let mut rig = Rig::at(REPLAYS, 5);
     rig.disconnect();
     rig.connect();
-    assert_eq!(rig.replay_to(2, 3, COMPLETE), "restart ?0 0 1 2 3");
+    assert_eq!(rig.replay_to(2, 3, COMPLETE), "restart ?0 0 1 2 3 ?3");
     assert_eq!((rig.trust(), rig.follower.position().unwrap().sequence), ("exact", 3));
 }
 
@@ -80,13 +80,17 @@ fn what_can_no_longer_be_verified_is_said_until_a_clear() {
         rig
     };
     let mut rig = unverified();
-    rig.replay_to(1, 9, COMPLETE);
+    assert_eq!(rig.replay_to(1, 9, COMPLETE), "?9", "answers behind 9 may have been dropped");
     assert_eq!(rig.trust(), "exact");
     let mut rig = unverified();
     rig.answer((7..=9).map(|sequence| batch(1, sequence)), COMPLETE);
     assert!(degraded(&rig).unverified && !degraded(&rig).repairable, "the window has moved on");
     assert_eq!((rig.pass(5).as_str(), rig.replay_to(1, 9, COMPLETE).as_str()), ("?9", ""));
     assert!(degraded(&rig).unverified, "another question does not make it better");
+    let mut rig = unverified();
+    assert_eq!(rig.answer([5, 6, 7, 8, 10].map(|sequence| batch(1, sequence)), COMPLETE), "10", "9 was dropped");
+    assert!(degraded(&rig).unverified, "and may have been another's");
+    assert_eq!(rig.pass(1), "?5", "no batch that came in doubt tells lives apart");
     let mut rig = unverified();
     assert!(rig.answer((5..=9).map(|sequence| batch(u64::from(sequence > 5) + 1, sequence)), COMPLETE).starts_with("restart ?0"));
 }
@@ -106,7 +110,7 @@ fn a_gap_is_replayed_and_loses_nothing() {
 fn a_replay_that_overran_is_no_restart() {
     let mut rig = Rig::at(REPLAYS, 5);
     rig.live(batch(1, 8));
-    assert_eq!(rig.replay_to(1, 12, COMPLETE), "6 7 8 9 10 11 12");
+    assert_eq!(rig.replay_to(1, 12, COMPLETE), "6 7 8 9 10 11 12 ?12");
     assert_eq!(rig.lives(1, [9, 10, 11, 12, 13]), "13");
     assert_eq!(rig.follower.counts().restarts, 0);
 }
@@ -127,7 +131,7 @@ fn a_dead_replay_socket_leaves_the_stream_going() {
     while rig.asked.is_none_or(|request| !format!("{request:?}").contains("Replay {")) {
         rig.pass(1);
     }
-    assert_eq!(rig.replay_to(1, 12, COMPLETE), "clear 0 1 2 3 4 5 6 7 8 9 10 11 12");
+    assert_eq!(rig.replay_to(1, 12, COMPLETE), "clear 0 1 2 3 4 5 6 7 8 9 10 11 12 ?12");
     assert_eq!(rig.trust(), "exact", "and repaired once it answers");
 }
 
@@ -180,11 +184,11 @@ fn a_loss_of_more_than_1024_throws_away_what_is_held_and_a_smaller_one_does_not(
 fn a_late_join_is_replayed_or_owned_up_to() {
     let mut rig = Rig::new(REPLAYS);
     assert_eq!((rig.trust(), rig.connect().as_str()), ("unheard", "?0"));
-    assert_eq!(rig.replay_to(1, 3, COMPLETE), "0 1 2 3");
+    assert_eq!(rig.replay_to(1, 3, COMPLETE), "0 1 2 3 ?3");
     assert_eq!(rig.trust(), "exact");
     let mut rig = Rig::new(REPLAYS);
     rig.connect();
-    assert_eq!(rig.answer((7..9).map(|sequence| batch(1, sequence)), COMPLETE), "7 8");
+    assert_eq!(rig.answer((7..9).map(|sequence| batch(1, sequence)), COMPLETE), "7 8 ?8");
     assert_eq!((degraded(&rig).unknown_before, degraded(&rig).repairable), (7, false));
     assert!(!rig.follower.trust().may_overstate());
     let mut rig = Rig::new(ALONE);
@@ -205,7 +209,7 @@ fn an_empty_answer_is_an_answer() {
 fn a_silence_is_asked_about() {
     let mut rig = Rig::at(REPLAYS, 5);
     assert_eq!((rig.pass(4).as_str(), rig.pass(2).as_str()), ("", "?5"));
-    assert_eq!(rig.replay_to(1, 6, COMPLETE), "6");
+    assert_eq!(rig.replay_to(1, 6, COMPLETE), "6 ?6");
     let rig = Rig::at(ALONE, 5);
     assert_eq!((rig.follower.next_timeout(), rig.follower.trust()), (None, Trust::ExactAsOf { sequence: 5 }));
 }
@@ -221,6 +225,57 @@ fn a_stream_that_has_batches_waiting_is_not_exact() {
     let Some(kv_events::admission::Request::Replay { session, .. }) = rig.asked else { panic!("asked") };
     (5..=6).for_each(|sequence| rig.follower.handle_replayed(rig.now, session, batch(1, sequence)));
     assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 6 }, "the silence hid a loss, and perhaps another");
+}
+
+/// Found by the simulation (seed 903022): a publisher's socket drops the last answer to a slow reader, and not the end marker
+/// behind it.
+#[test]
+fn an_end_marker_behind_news_is_not_believed_until_it_comes_right_behind_the_last_batch() {
+    let mut rig = Rig::new(REPLAYS);
+    rig.connect();
+    assert_eq!(rig.answer((0..=2).map(|sequence| batch(1, sequence)), COMPLETE), "0 1 2 ?2");
+    assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 2 });
+    assert_eq!(rig.answer([2, 3].map(|sequence| batch(1, sequence)), COMPLETE), "3 ?3");
+    assert_eq!((rig.answer([batch(1, 3)], COMPLETE).as_str(), rig.trust()), ("", "exact"));
+}
+
+/// The same on a connection that brings the end itself, as on a busy stream, where there is always news.
+#[test]
+fn a_live_batch_at_the_end_of_what_was_replayed_says_that_nothing_is_missing() {
+    for last in [8, 9] {
+        let mut rig = Rig::at(REPLAYS, 5);
+        rig.live(batch(1, 8));
+        rig.live(batch(1, 9));
+        let told = rig.answer((5..=last).map(|sequence| batch(1, sequence)), COMPLETE);
+        assert_eq!((told.as_str(), rig.trust()), ("6 7 8 9", "exact"), "no question is left");
+    }
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.live(batch(1, 8));
+    assert_eq!(rig.answer((5..=9).map(|sequence| batch(1, sequence)), COMPLETE), "6 7 8 9 ?9", "9 has not come live");
+}
+
+/// Exact says that a loss would show soon. While nobody can be asked it would not.
+#[test]
+fn a_stream_whose_replay_socket_rests_is_exact_as_of_its_last_batch() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    rig.answer([], INCOMPLETE);
+    assert_eq!((rig.live(batch(1, 6)).as_str(), rig.trust()), ("6", "exact as of the last sequence"));
+    assert_eq!((rig.pass(1).as_str(), rig.replay_to(1, 6, COMPLETE).as_str(), rig.trust()), ("?6", "", "exact"));
+}
+
+#[test]
+fn a_publisher_that_always_has_news_is_not_asked_in_a_loop() {
+    let mut rig = Rig::new(REPLAYS);
+    rig.connect();
+    let mut last = 0;
+    while rig.asked.is_some() {
+        last += 1;
+        rig.answer([last - 1, last].map(|sequence| batch(1, sequence)), COMPLETE);
+    }
+    assert_eq!(last, u64::from(REPLAY_TRIES_MAX) + 1);
+    assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: last });
+    assert_eq!((rig.pass(5), rig.answer([batch(1, last)], COMPLETE).as_str(), rig.trust()), (format!("?{last}"), "", "exact"));
 }
 
 /// A connection that may be an old one's rest is believed only once the replay socket shows one of its batches.
@@ -241,7 +296,7 @@ fn the_first_batch_of_a_connection_is_shown_by_the_replay_socket_or_left() {
 fn what_was_held_when_a_restart_is_found_is_not_applied_after_it() {
     let mut rig = Rig::at(REPLAYS, 5);
     rig.live(batch(1, 8));
-    assert_eq!(rig.replay_to(2, 7, COMPLETE), "restart ?0 0 1 2 3 4 5 6 7");
+    assert_eq!(rig.replay_to(2, 7, COMPLETE), "restart ?0 0 1 2 3 4 5 6 7 ?7");
     assert_eq!(rig.follower.counts().foreign, 1);
 }
 
@@ -303,6 +358,27 @@ fn what_finds_no_room_while_a_replay_is_under_way_is_asked_for_after_it() {
     assert_eq!((rig.trust(), rig.follower.position().unwrap().sequence), ("exact", last));
 }
 
+/// What the subscriber lost while a replay was under way may lie behind all that the replay tells.
+#[test]
+fn a_loss_while_a_replay_is_under_way_is_asked_about_after_it() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.live(batch(1, 8));
+    rig.follower.handle_lagged(rig.now);
+    assert_eq!(rig.told(), "", "one question at a time");
+    assert_eq!(rig.answer((5..=8).map(|sequence| batch(1, sequence)), COMPLETE), "6 7 8 ?8");
+    assert_eq!(rig.trust(), "exact as of the last sequence", "the answer does not speak of what came after the question");
+    assert_eq!((rig.replay_to(1, 9, COMPLETE).as_str(), rig.trust()), ("9 ?9", "exact"));
+}
+
+#[test]
+fn an_end_that_was_told_before_a_loss_is_not_believed_after_it() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    rig.follower.handle_lagged(rig.now);
+    rig.told();
+    assert_eq!((rig.answer([batch(1, 5)], COMPLETE).as_str(), rig.trust()), ("?5", "exact as of the last sequence"));
+}
+
 /// 50 repeats of the cursor are stale, never a restart or a gap.
 #[test]
 fn repeats_are_stale() {
@@ -335,6 +411,23 @@ fn the_largest_numbers_do_no_harm() {
 }
 
 #[test]
+fn a_live_batch_under_the_number_of_the_end_marker_throws_nothing_away() {
+    let mut rig = Rig::at(ALONE, 5);
+    assert_eq!((rig.live(batch(1, u64::MAX)).as_str(), rig.follower.counts().foreign), ("", 1));
+    assert_eq!((rig.live(batch(1, 6)).as_str(), rig.trust()), ("6", "exact as of the last sequence"));
+}
+
+/// No publisher has a batch under the end marker's number. Believed, it would be the last for ever.
+#[test]
+fn an_answer_under_the_number_of_the_end_marker_is_nobodys() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.pass(6);
+    assert_eq!(rig.answer([5, u64::MAX, 6].map(|sequence| batch(1, sequence)), COMPLETE), "6 ?6");
+    assert_eq!((rig.replay_to(1, 6, COMPLETE).as_str(), rig.trust(), rig.follower.counts().foreign), ("", "exact", 1));
+    assert_eq!(rig.live(batch(1, 7)), "7");
+}
+
+#[test]
 fn a_clock_that_jumps_does_no_harm() {
     let mut rig = Rig::at(REPLAYS, 5);
     for now in [Duration::MAX, Duration::ZERO, Duration::from_secs(1 << 40), Duration::from_secs(3)] {
@@ -363,8 +456,23 @@ fn a_stream_without_room_in_the_index_is_rebuilt_after_a_pause() {
     let mut rig = Rig::at(REPLAYS, 2);
     rig.follower.handle_findings(rig.now, Findings { crowded_out: 1, ..Findings::default() });
     assert_eq!((rig.trust(), rig.pass(1).as_str()), ("degraded", "?0"));
-    assert_eq!(rig.replay_to(1, 2, COMPLETE), "clear 0 1 2");
+    assert_eq!(rig.replay_to(1, 2, COMPLETE), "clear 0 1 2 ?2");
     assert_eq!(rig.trust(), "exact");
+}
+
+/// Found by the simulation (seed 1, when it began to look for what was gone): who learns anew can meet another loss.
+#[test]
+fn a_loss_while_a_stream_is_learned_anew_is_said_at_once() {
+    let mut rig = Rig::at(REPLAYS, 2);
+    rig.follower.handle_findings(rig.now, Findings { crowded_out: 1, ..Findings::default() });
+    assert_eq!(rig.pass(1), "?0");
+    let Some(kv_events::admission::Request::Replay { session, .. }) = rig.asked else { panic!("asked") };
+    rig.follower.handle_replayed(rig.now, session, batch(1, 0));
+    assert_eq!((rig.trust(), rig.follower.trust().may_overstate()), ("resyncing", false));
+    let mut unreadable = batch(1, 1);
+    unreadable.batch.losses.add(Loss::UnreadablePayload);
+    rig.follower.handle_replayed(rig.now, session, unreadable);
+    assert_eq!((degraded(&rig).unreadable, rig.follower.trust().may_overstate()), (1, true));
 }
 
 /// P27: a part that cannot be read may have been a removal.
@@ -389,7 +497,7 @@ fn a_stream_that_its_index_lost_is_learned_again() {
     rig.follower.handle_failed(rig.now);
     assert_eq!((degraded(&rig).unknown_before, rig.told().as_str()), (6, ""));
     assert_eq!(rig.pass(1), "?0");
-    assert_eq!((rig.replay_to(1, 5, COMPLETE).as_str(), rig.trust()), ("0 1 2 3 4 5", "exact"));
+    assert_eq!((rig.replay_to(1, 5, COMPLETE).as_str(), rig.trust()), ("0 1 2 3 4 5 ?5", "exact"));
     let mut rig = Rig::at(ALONE, 5);
     rig.follower.handle_failed(rig.now);
     assert_eq!((rig.lives(1, [6]).as_str(), degraded(&rig).unknown_before), ("6", 6));

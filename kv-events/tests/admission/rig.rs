@@ -64,7 +64,7 @@ impl Rig {
         sequences.into_iter().map(|sequence| self.live(batch(life, sequence))).collect::<Vec<_>>().join(" ").trim().to_owned()
     }
 
-    /// Answers the question that was asked, whatever it was, and the ones that it leads to, with the batches of `life` up to `last`.
+    /// Answers the question that was asked, whatever it was, and those that it leads to, with the batches of `life` up to `last`.
     pub(crate) fn replay_to(&mut self, life: u64, last: u64, outcome: ReplayOutcome) -> String {
         let mut told = Vec::new();
         while let Some(Request::Replay { session, from }) = self.asked.take() {

@@ -1,4 +1,4 @@
-//! The whole of the machine at a glance: every state that it can be found in, and what each input makes of it. The text is checked in.
+//! The whole of the machine at a glance: every state it can be in, and what each input makes of it. The text is checked in.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A model of a vLLM-like engine that copies blocks, moves them between tiers and evicts any of them at any time: after every batch
-//! the index holds exactly what the engine does.
+//! A model of a vLLM-like engine that copies blocks, moves them between tiers and evicts any of them at any time: after every
+//! batch the index holds exactly what the engine does.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kv_events::admission::Findings;
 use kv_events::limits::ORPHAN_BLOCKS_MAX;
 use kv_events::profile::GroupViews;
 use kv_events::{Caveat, Cleared, CopyRule, Event, Loss, Removed, Stored, Stream, StreamOptions, Tier};
@@ -145,8 +146,9 @@ fn orphans_wait_for_their_parent_and_are_never_rooted() {
     let prompt = tokens(1, 4);
     rank.apply([store(&[4], Some(3), prompt[12..].to_vec()).into(), store(&[2, 3], Some(1), prompt[4..12].to_vec()).into()]);
     assert_eq!((rank.stream.waiting_blocks(), rank.reused(&prompt[4..])), (3, 0));
+    assert_eq!(rank.stream.findings(), Findings { waiting_blocks: 3, ..Findings::default() }, "and the stream says so");
     rank.apply([store(&[1], None, prompt[..4].to_vec()).into()]);
-    assert_eq!((rank.stream.waiting_blocks(), rank.reused(&prompt)), (0, 4));
+    assert_eq!((rank.stream.findings(), rank.reused(&prompt)), (Findings::default(), 4));
 }
 
 #[test]
@@ -265,7 +267,8 @@ fn what_the_index_has_no_room_for_is_counted_until_the_stream_holds_nothing() {
     let index = ChainIndex::with_options(&ChainOptions { budget_bytes: Some(1), ..ChainOptions::default() });
     let mut stream = Stream::new(index.add_worker().unwrap(), StreamOptions::default());
     stream.apply(&batch([store(&[1, 2], None, tokens(1, 2)).into(), store(&[3], Some(2), tokens(3, 1)).into()]));
-    assert_eq!((stream.crowded_out(), stream.waiting_blocks()), (1, 1), "what follows a refused store waits for it");
+    let findings = Findings { waiting_blocks: 1, crowded_out: 1, refused: 0 };
+    assert_eq!(stream.findings(), findings, "what follows a store without room waits for it");
     stream.apply(&batch([Event::Cleared(Cleared::default())]));
     assert_eq!((stream.crowded_out(), stream.counts().losses.count(Loss::OverBudget)), (0, 1));
 }

@@ -1,6 +1,6 @@
 //! An engine's rank: its cache, what it publishes of it, and the batches that it keeps for replays. It is the truth.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::num::NonZeroU32;
 
 use kv_index::{BlockName, ContentHash, Digest, Namespace, Scheme};
@@ -22,9 +22,17 @@ pub(crate) struct Engine {
     next: u64,
     published: u32,
     life: u32,
-    /// What was held after each batch, and in which life, by the batch's number over all lives.
-    history: HashMap<u32, (Digest, u32)>,
+    /// How it stood after each batch, by the batch's number over all lives.
+    history: HashMap<u32, Past>,
     contents: Vec<ContentHash>,
+}
+
+/// What was held after a batch, and in which life.
+#[derive(Debug)]
+struct Past {
+    digest: Digest,
+    names: BTreeSet<BlockName>,
+    life: u32,
 }
 
 /// A published batch.
@@ -108,12 +116,17 @@ impl Engine {
 
     /// What was held after the batch `number` of all lives.
     pub(crate) fn digest_after(&self, number: u32) -> Digest {
-        self.history[&number].0
+        self.history[&number].digest
+    }
+
+    /// Whether `name` was held after the batch `number` of all lives.
+    pub(crate) fn held_after(&self, number: u32, name: BlockName) -> bool {
+        self.history[&number].names.contains(&name)
     }
 
     /// Whether the batch `number` of all lives is of this life.
     pub(crate) fn is_of_this_life(&self, number: u32) -> bool {
-        self.history[&number].1 == self.life
+        self.history[&number].life == self.life
     }
 
     /// Whether what it keeps tells all that it holds: from its first batch, or from a clear, legibly and without a hole.
@@ -150,7 +163,8 @@ impl Engine {
 
     fn publish(&mut self, told: &[Told]) -> Published {
         self.published += 1;
-        self.history.insert(self.published, (self.digest(), self.life));
+        let names = self.held.keys().map(|path| name(path)).collect();
+        self.history.insert(self.published, Past { digest: self.digest(), names, life: self.life });
         let clears = told.iter().any(|event| matches!(event, Told::Cleared));
         let published = Published { sequence: self.next, payload: self.encode(told), clears, corrupt: false };
         self.next += 1;
@@ -161,7 +175,7 @@ impl Engine {
         published
     }
 
-    /// As vLLM 0.14 does: tag-first arrays. The time of publication is the batch's number over all lives, by which it is known again.
+    /// As vLLM 0.14 does: tag-first arrays. The time of publication is the batch's number over all lives: one knows it again.
     fn encode(&self, told: &[Told]) -> Vec<u8> {
         let mut out = Vec::new();
         array(&mut out, 3);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kv_events::admission::{Change, FollowerCounts, Request, Step};
 use kv_events::wire::frame;
 use kv_events::{Delivery, Follower, ReplayOutcome, Source, Stream, StreamOptions, Trust};
-use kv_index::{Digest, Index, View};
+use kv_index::{BlockName, Digest, Index, View};
 
 use crate::source::{Answer, Live, read_answer};
 
@@ -86,6 +86,13 @@ impl<I: Index> Gateway<I> {
 
     pub(crate) fn digest(&self, index: &I) -> Digest {
         index.digest(self.stream.worker(), View::MAIN)
+    }
+
+    /// The names that the index holds of it.
+    pub(crate) fn names(&self, index: &I) -> Vec<BlockName> {
+        let mut names = Vec::new();
+        index.for_each_holding(self.stream.worker(), &mut |holding| names.push(holding.name));
+        names
     }
 
     pub(crate) fn counts(&self) -> &FollowerCounts {

@@ -1,12 +1,17 @@
-//! One seed, one run: engines that restart, links that lose, replay sockets that lie silent, and the real path from bytes to the index.
+//! One seed, one run: engines that restart, links that lose, replay sockets that lie silent, and the real path from bytes
+//! to the index.
 //!
 //! Invariants hold after every event ([`world`]); a run that breaks one is made as short as it can be, and printed with its seed.
 //!
 //! ```text
-//! cargo test --release -p kv-events --test simulation                                                  10,000 seeds, as CI does
-//! cargo test -p kv-events --test simulation                                                            2,000, with overflow checks
-//! KV_SIM_SEEDS=1000000 cargo test --release -p kv-events --test simulation -- --nocapture every_seed   a million, with the rate
-//! KV_SIM_FIRST=4711 KV_SIM_SEEDS=1 cargo test -p kv-events --test simulation every_seed                one seed again
+//! # 10,000 seeds, as CI does
+//! cargo test --release -p kv-events --test simulation
+//! # 2,000, with overflow checks
+//! cargo test -p kv-events --test simulation
+//! # A million, with the rate
+//! KV_SIM_SEEDS=1000000 cargo test --release -p kv-events --test simulation -- --nocapture every_seed
+//! # One seed again
+//! KV_SIM_FIRST=4711 KV_SIM_SEEDS=1 cargo test -p kv-events --test simulation every_seed
 //! ```
 
 mod engine;

@@ -1,5 +1,5 @@
-//! An engine with its sockets, and the links from them to whoever listens. A relay will stand here too: whatever has a live side and
-//! answers questions about the past.
+//! An engine with its sockets, and the links from them to whoever listens. A relay will stand here too: whatever has a live side
+//! and answers questions about the past.
 
 use std::time::Duration;
 

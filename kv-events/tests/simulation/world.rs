@@ -347,7 +347,8 @@ impl<I: Index> World<I> {
         (0..self.ranks.len()).try_for_each(|rank| self.check(rank))
     }
 
-    /// At every moment: what is called exact is what the engine held after the batch that was applied last.
+    /// At every moment: what is called exact is what the engine held after the batch that was applied last, and what may lack
+    /// blocks has no others.
     fn check(&self, rank: usize) -> Result<(), Failure> {
         let at = &self.ranks[rank];
         let held = at.gateway.digest(&self.index);
@@ -355,14 +356,15 @@ impl<I: Index> World<I> {
             return self.fail(rank, "it lost what the publisher has kept");
         }
         if !at.gateway.trust.is_exact_as_of_last() {
-            return Ok(());
+            let overstates = !at.gateway.trust.may_overstate() && at.holds_what_was_gone(&self.index);
+            return if overstates { self.fail(rank, "it holds what was gone, and does not say so") } else { Ok(()) };
         }
         let expected = at.gateway.last.map(|last| at.source.engine.digest_after(last)).unwrap_or_default();
         if held == expected { Ok(()) } else { self.fail(rank, "wrong, and called exact as of the last batch") }
     }
 
-    /// After a long silence: what is called exact is what the engine holds now, and what is exact as of a batch has it all from the
-    /// connection.
+    /// After a long silence: what is called exact is what the engine holds now, and what is exact as of a batch has it all from
+    /// the connection.
     fn check_quiet(&self, rank: usize) -> Result<(), Failure> {
         let at = &self.ranks[rank];
         let silent = self.now.saturating_sub(at.changed) >= QUIET && at.gateway.ahead == Duration::ZERO;
@@ -415,6 +417,12 @@ impl<I: Index> World<I> {
 }
 
 impl<I: Index> Rank<I> {
+    /// Whether the index holds what the engine did not after the batch that was applied last.
+    fn holds_what_was_gone(&self, index: &I) -> bool {
+        let was_held = |name| self.gateway.last.is_some_and(|last| self.source.engine.held_after(last, name));
+        self.gateway.names(index).into_iter().any(|name| !was_held(name))
+    }
+
     /// Whether what the gateway holds is of the engine's present life, if it is of any.
     fn is_of_this_life(&self) -> bool {
         self.gateway.last.is_none_or(|last| self.source.engine.is_of_this_life(last))
@@ -441,8 +449,8 @@ impl Ord for Due {
     }
 }
 
-/// After the faults, all that can become exact does within this time: the longest pause before a question, one replay that fails, and the
-/// few that repair.
+/// After the faults, all that can become exact does within this time: the longest pause before a question, one replay that fails,
+/// and the few that repair.
 const SETTLE: Duration = Duration::from_secs(90);
 
 /// A silence in which everything that can show has shown: a quiet stream is asked after 5 s, a replay takes 30 s at most.

@@ -1,4 +1,4 @@
-//! The ZeroMQ adapter over real sockets: against the `zeromq` crate's PUB and ROUTER, and against peers that no library would play.
+//! The ZeroMQ adapter over real sockets: against the `zeromq` crate's PUB and ROUTER, and against peers that no library plays.
 #![cfg(feature = "zmq")]
 
 mod peers;

@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use minijinja::{Error, ErrorKind};
 
-/// The present time in UTC by Python's `strftime` format. Engines use their machine's zone, which is UTC in nearly every container.
+/// The present time in UTC by Python's `strftime` format. Engines use their machine's zone, in nearly every container
+/// UTC.
 pub(super) fn strftime_now(format: &str) -> Result<String, Error> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
     strftime(format, seconds)

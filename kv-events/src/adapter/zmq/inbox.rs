@@ -11,8 +11,9 @@ use super::subscriber::{SubscriberEvent, SubscriberOptions};
 
 /// Events in order; those that find it full are counted and dropped, and the reader is told at the place where they are missing.
 ///
-/// The newest are dropped, not the oldest, so that what is kept has one gap, which one replay request can fill. Once it has overflowed,
-/// the queue takes messages again only when it is half empty: a reader that is a little too slow then sees few long gaps, not many short.
+/// The newest are dropped, not the oldest, so that what is kept has one gap, which one replay request can fill. Once it has
+/// overflowed, the queue takes messages again only when it is half empty: a reader that is a little too slow then sees few long
+/// gaps, not many short.
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<State>,

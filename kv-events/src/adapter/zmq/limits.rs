@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::limits::PAYLOAD_BYTES_MAX;
 pub use crate::limits::{REPLAY_MAX, REPLAY_SILENCE_MAX};
 
-/// Most bytes of one message, all frames together: a payload that the decoder would take, and room for the small frames beside it.
+/// Most bytes of one message, all frames together: a payload that the decoder would take, and room for the small ones beside.
 pub const MESSAGE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 4096;
 
 /// Most frames of one message. The longest that an engine sends is a replay answer's four (five with a ROUTER's identity).
@@ -17,7 +17,7 @@ pub const COMMAND_BYTES_MAX: usize = 4096;
 /// Bytes asked of the kernel in one read: a whole vLLM step most of the time, and no more than that for an idle connection.
 pub const READ_BYTES: usize = 64 << 10;
 
-/// Messages that a [`Subscriber`](super::Subscriber) keeps for its reader. An engine makes at most some 100 steps a second: 80 s of it.
+/// Messages that a [`Subscriber`](super::Subscriber) keeps for its reader: 80 s of an engine that makes 100 steps a second.
 pub const QUEUE_MESSAGES_MAX: usize = 8192;
 
 /// Bytes that a [`Subscriber`](super::Subscriber) keeps for its reader: four of the largest messages, thousands of ordinary ones.
@@ -26,10 +26,10 @@ pub const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// Messages that one replay may bring: ten times the `buffer_steps` that engines have by default (10,000).
 pub const REPLAY_MESSAGES_MAX: usize = 100_000;
 
-/// Bytes that one replay may bring. 10,000 batches of 100 kB, twenty times what a full prefill step of 8,192 tokens takes, are 1 GB.
+/// Bytes that one replay may bring. 10,000 batches of 100 kB, twenty times a full prefill step of 8,192 tokens, are 1 GB.
 pub const REPLAY_BYTES_MAX: usize = 1 << 30;
 
-/// How long a connection may take, name lookup, TCP and ZMTP handshake together. libzmq answers at once, also while Python is busy.
+/// How long a connection may take, name lookup, TCP and ZMTP handshake together. libzmq answers at once, even if Python is busy.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
 /// How long a peer may take to read the few bytes that we send it.

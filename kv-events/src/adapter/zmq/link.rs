@@ -99,8 +99,8 @@ impl Link {
         self.write(&out).await
     }
 
-    /// The next message. Answers the peer's pings, and pings a peer that is silent. Not safe to cancel and go on: a pong may be half
-    /// written.
+    /// The next message. Answers the peer's pings, and pings a peer that is silent. Not safe to cancel and go on: half a pong may
+    /// have been written.
     pub(super) async fn receive(&mut self) -> Result<Vec<Bytes>, LinkError> {
         loop {
             match self.decoder.next(&mut self.buffer)? {

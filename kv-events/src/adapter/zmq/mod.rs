@@ -25,9 +25,9 @@
 //! ```
 //!
 //! # Why this speaks ZMTP itself
-//! The promise is no system package, and nothing that one engine sends may stop another engine's stream. libzmq (crate `zmq`) needs a C++
-//! compiler. The pure Rust crate `zeromq` 0.7.0 was measured on 2026-11-29 as SUB and DEALER against libzmq 4.3.5 (pyzmq 27.3.0), which is
-//! what engines use; the right column is this module against the same peers.
+//! The promise is no system package, and nothing that one engine sends may stop another engine's stream. libzmq (crate `zmq`)
+//! needs a C++ compiler. The pure Rust crate `zeromq` 0.7.0 was measured on 2026-11-29 as SUB and DEALER against libzmq 4.3.5
+//! (pyzmq 27.3.0), which is what engines use; the right column is this module against the same peers.
 //!
 //! | situation | `zeromq` 0.7.0 | here |
 //! |---|---|---|
@@ -41,11 +41,11 @@
 //! | 9,000 replay answers of 1.5 kB, reader 3 s late | 4,500 and no end marker: the ROUTER drops at its HWM (1,000) | 9,000 (3 of 3 tries) |
 //! | messages of 10 MB, 20 a second | all, 23 MB resident | all, 3 MB resident |
 //!
-//! No client can keep a ROUTER from dropping: of 9,000 answers of 60 kB, sent in 0.3 s, 2,000 to 4,000 came and no marker. So look at the
-//! sequence numbers and ask again from the last (see [`ReplayEnd::Complete`]).
+//! No client can keep a ROUTER from dropping: of 9,000 answers of 60 kB, sent in 0.3 s, 2,000 to 4,000 came and no marker. So
+//! look at the sequence numbers and ask again from the last (see [`ReplayEnd::Complete`]).
 //!
-//! What is spoken of ZMTP (greeting, READY, frames, SUBSCRIBE, PING) is a small codec without I/O, tested against libzmq's recorded
-//! handshake and, in `tests/zmq_adapter`, against the `zeromq` crate's sockets.
+//! What is spoken of ZMTP (greeting, READY, frames, SUBSCRIBE, PING) is a small codec without I/O, tested against libzmq's
+//! recorded handshake and, in `tests/zmq_adapter`, against the `zeromq` crate's sockets.
 
 mod endpoint;
 mod inbox;

@@ -41,8 +41,8 @@ impl Default for ReplayOptions {
 /// How a replay ended.
 #[derive(Clone, Debug)]
 pub enum ReplayEnd {
-    /// The end marker came. It does not promise that nothing is missing: a publisher's socket drops answers that its reader is too slow
-    /// for, so look whether the sequence numbers follow each other, and ask again from the first that does not.
+    /// The end marker came. It does not promise that nothing is missing: a publisher's socket drops answers that its reader is
+    /// too slow for, so look whether the sequence numbers follow each other, and ask again from the first that does not.
     Complete,
     /// No connection.
     Unreachable {
@@ -102,7 +102,7 @@ impl Replay {
         Self { endpoint, options }
     }
 
-    /// Asks for all batches from sequence number `start` on, over a connection of its own: answers to an earlier request cannot mix in.
+    /// Asks for all batches from sequence number `start` on, over a connection of its own: no earlier request's answers mix in.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

@@ -62,8 +62,9 @@ impl Default for SubscriberOptions {
 
 /// A SUB socket for one rank's publisher, which it never gives up on.
 ///
-/// A task reads the socket as fast as messages come, whatever the reader of [`next`](Self::next) does: a publisher whose subscriber is
-/// slow would buffer in the engine's memory. Dropping the subscriber closes its sockets soon; [`close`](Self::close) waits for it.
+/// A task reads the socket as fast as messages come, whatever the reader of [`next`](Self::next) does: a publisher whose
+/// subscriber is slow would buffer in the engine's memory. Dropping the subscriber closes its sockets soon;
+/// [`close`](Self::close) waits for it.
 #[derive(Debug)]
 pub struct Subscriber {
     endpoint: Endpoint,

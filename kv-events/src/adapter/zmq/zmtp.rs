@@ -118,7 +118,7 @@ pub(super) fn greeting() -> [u8; GREETING_LEN] {
 
 /// Checks the peer's greeting.
 ///
-/// Returns whether both sides speak 3.1, which has commands for PING and SUBSCRIBE; in 3.0 a subscription is a message and PING unknown.
+/// Returns whether both sides speak 3.1, with commands for PING and SUBSCRIBE; in 3.0 a subscription is a message, PING unknown.
 pub(super) fn read_greeting(bytes: &[u8; GREETING_LEN]) -> Result<bool, ZmtpError> {
     if bytes[0] != 0xff || bytes[9] & 1 == 0 {
         return Err(ZmtpError::Greeting { first: bytes[0], tenth: bytes[9] });
