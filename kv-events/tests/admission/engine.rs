@@ -292,6 +292,19 @@ fn the_first_batch_of_a_connection_is_shown_by_the_replay_socket_or_left() {
     assert_eq!((rig.replay_to(2, 8, COMPLETE).as_str(), rig.lives(2, [9]).as_str()), ("8", "9"));
 }
 
+/// A question says nothing of what came after it: the batch was published behind the answers, and is nobody else's.
+#[test]
+fn a_batch_that_came_during_a_replay_is_asked_about_by_the_next_one() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    rig.disconnect();
+    assert_eq!(rig.connect(), "?5");
+    assert_eq!(rig.live(batch(1, 6)), "");
+    assert_eq!(rig.answer([batch(1, 5)], COMPLETE), "?5");
+    assert_eq!(rig.answer([batch(1, 5), batch(1, 6)], COMPLETE), "6");
+    assert_eq!(rig.follower.counts().foreign, 0);
+    assert_eq!(rig.live(batch(1, 7)), "7");
+}
+
 #[test]
 fn what_was_held_when_a_restart_is_found_is_not_applied_after_it() {
     let mut rig = Rig::at(REPLAYS, 5);

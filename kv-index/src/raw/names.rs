@@ -164,7 +164,7 @@ impl Names {
             debug_assert!(removed.is_some(), "a claim has its entry");
             count.names -= 1;
             count.left += 1;
-            // As many have left as are there: a drain moves each name once at most, and growth is not taken back at once.
+            // As many have left as are there: a drain moves no more names than there were, and growth is not taken back at once.
             let asks = count.left >= count.names;
             if asks {
                 count.left = 0;
