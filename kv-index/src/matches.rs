@@ -240,6 +240,16 @@ impl Iterator for Rows<'_> {
         let rows = begun + (0..self.spans).map(|at| self.found.level(at).len()).sum::<usize>();
         (rows, Some(rows))
     }
+
+    /// What `for_each` does: a loop within a loop, where `next` has to remember where it was.
+    #[inline]
+    fn fold<B, F: FnMut(B, Match) -> B>(self, init: B, mut f: F) -> B {
+        let mut level =
+            |init, depth, holders: Holders<'_>| holders.fold(init, |all, (worker, view)| f(all, Match { depth, worker, view }));
+        let begun = level(init, self.depth, self.holders);
+        let levels = (0..self.spans).rev().map(|at| self.found.level(at));
+        levels.fold(begun, |all, found| level(all, found.depth, found.holders()))
+    }
 }
 
 impl ExactSizeIterator for Rows<'_> {}
@@ -287,6 +297,20 @@ impl Iterator for Holders<'_> {
         let bits = self.word.count_ones() + self.words.as_slice().iter().map(|word| word.count_ones()).sum::<u32>();
         let holders = self.rows.len() + bits as usize;
         (holders, Some(holders))
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+        let Self { rows, mut word, mut first, mut words } = self;
+        let mut all = rows.fold(init, |all, row| f(all, row.holder()));
+        loop {
+            while word != 0 {
+                all = f(all, (WorkerId(first + word.trailing_zeros()), View::MAIN));
+                word &= word - 1;
+            }
+            let Some(&next) = words.next() else { return all };
+            (word, first) = (next, first + u64::BITS);
+        }
     }
 }
 
@@ -374,8 +398,15 @@ mod tests {
         let mut rows = matches.iter();
         let told: Vec<_> = std::iter::from_fn(|| Some((rows.len(), rows.next()?))).collect();
         let expected = [row(5, 9, 2), row(5, 63, 0), row(5, 128, 0), row(5, 129, 0), row(3, 70, 1)];
-        assert_eq!(told, (1..=5).rev().zip(expected).collect::<Vec<_>>());
+        assert_eq!(told, (1..=5).rev().zip(&expected).map(|(left, &row)| (left, row)).collect::<Vec<_>>());
         assert_eq!((rows.len(), rows.next()), (0, None));
+        for begun in 0..=expected.len() {
+            let mut rows = matches.iter();
+            (0..begun).for_each(|_| assert!(rows.next().is_some()));
+            let mut left = Vec::new();
+            rows.for_each(|row| left.push(row));
+            assert_eq!(left, expected[begun..], "told at once after {begun} one by one");
+        }
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl<I: Entrant> Reader for OurReader<I> {
     fn rows(&mut self, request: &Vec<ContentHash>, rows: &mut Vec<(u32, u32)>) {
         self.look_up(request);
         rows.clear();
-        rows.extend(self.matches.iter().map(|row| (row.worker.0, row.depth)));
+        self.matches.iter().for_each(|row| rows.push((row.worker.0, row.depth)));
     }
 
     fn retries(&self) -> Option<u64> {

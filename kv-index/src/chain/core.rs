@@ -87,10 +87,8 @@ impl Core {
             return None;
         }
         let link = record.link();
-        let linked = link.offset == offset
-            && link.tag == Link::tag_of(content)
-            && self.segments.is_child(link.child, parent.id, offset, content);
-        if linked { Some(link.child) } else { self.table_child(parent.id, offset, content) }
+        let linked = link.leads(offset, content) && self.segments.is_child(link.child(), parent.id, offset, content);
+        if linked { Some(link.child()) } else { self.table_child(parent.id, offset, content) }
     }
 
     /// Lets `child`, which is whole, follow `offset` places of a locked segment.
@@ -99,10 +97,10 @@ impl Core {
         if has_edge(record, offset) {
             self.siblings.add(Place::new(parent.id, offset - 1));
         }
-        if record.link().child == SegmentId::ROOT {
-            record.set_link(Link { child, tag: Link::tag_of(content), offset });
-        } else {
+        if record.link().is_some() {
             self.edges.lock(&self.segments.slabs, self.edge(parent.id, offset, content)).insert(child);
+        } else {
+            record.set_link(Link::new(child, offset, content));
         }
         record.set_edges(record.edges() | 1 << (offset - 1));
     }
@@ -110,7 +108,7 @@ impl Core {
     /// Lets `child` follow its locked parent no longer.
     pub(crate) fn detach(&self, parent: &Locked<'_>, offset: usize, content: u64, child: SegmentId) {
         let record = parent.record();
-        if record.link().child == child {
+        if record.link().child() == child {
             record.set_link(Link::default());
         } else {
             self.edges.lock(&self.segments.slabs, self.edge(parent.id, offset, content)).remove(child);

@@ -111,17 +111,27 @@ impl OwnNames {
     pub(crate) fn insert(&mut self, key: Key, to: Place) -> Result<(), Place> {
         let table = self.table(key);
         let table = &mut self.tables[table];
-        let before = table.bytes();
-        let there = table.insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
-        self.bytes = self.bytes + table.bytes() - before;
-        if let Some(owned) = there {
-            return Err(place(owned));
+        if table.is_full() {
+            return self.insert_and_grow(key, to);
         }
-        self.len += 1;
+        let there = table.insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
+        self.len += usize::from(there.is_none());
+        there.map_or(Ok(()), |owned| Err(place(owned)))
+    }
+
+    /// The same, where the name's table is full.
+    #[cold]
+    fn insert_and_grow(&mut self, key: Key, to: Place) -> Result<(), Place> {
         if self.len > self.tables.len() * TABLE_MAX {
             self.spread();
         }
-        Ok(())
+        let table = self.table(key);
+        let table = &mut self.tables[table];
+        let before = table.bytes();
+        let there = table.insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
+        self.bytes = self.bytes + table.bytes() - before;
+        self.len += usize::from(there.is_none());
+        there.map_or(Ok(()), |owned| Err(place(owned)))
     }
 
     /// Lets the name lead to `to`, wherever it led before.
@@ -137,10 +147,12 @@ impl OwnNames {
     pub(crate) fn remove_if(&mut self, key: Key, wanted: impl Fn(Place) -> bool) -> Option<Place> {
         let table = self.table(key);
         let table = &mut self.tables[table];
-        let before = table.bytes();
+        let before = if table.is_sparse() { table.bytes() } else { 0 };
         let removed = table.remove(key.hash(), |owned| key.is_of(owned) && wanted(place(owned)))?;
         self.len -= 1;
-        self.bytes = self.bytes + table.bytes() - before;
+        if before > 0 {
+            self.bytes = self.bytes + table.bytes() - before;
+        }
         Some(place(removed))
     }
 

@@ -219,7 +219,7 @@ fn beside(segment: &Locked<'_>, last: usize) -> Option<Place> {
         return (parent != SegmentId::ROOT).then(|| Place::new(parent, meta.parent_offset - 1));
     }
     let link = record.link();
-    (last + 1 == link.offset && link.child != SegmentId::ROOT).then(|| Place::new(link.child, 0))
+    (last + 1 == link.offset() && link.is_some()).then(|| Place::new(link.child(), 0))
 }
 
 fn subtract(segment: &Locked<'_>, run: &Run, digest: &mut Digest) {

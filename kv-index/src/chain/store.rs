@@ -132,8 +132,8 @@ impl<'a> Store<'_, 'a> {
     fn along(&mut self, mut segment: Locked<'a>, offset: usize) -> Step {
         let record = segment.record();
         let meta = record.meta();
-        if self.rest().len() > meta.len - offset && record.link().child != SegmentId::ROOT {
-            self.writer.core.segments.prefetch_whole(record.link().child);
+        if self.rest().len() > meta.len - offset && record.link().is_some() {
+            self.writer.core.segments.prefetch_whole(record.link().child());
         }
         let same = common(&record.contents(meta, meta.len)[offset..], self.rest());
         if same > 0 {

@@ -25,8 +25,11 @@ const LINE_HALVES: usize = 32;
 /// A table that grows and shrinks by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets<const N: usize, const K: usize> {
-    buckets: Vec<Bucket<N, K>>,
+    lines: Vec<Bucket<N, K>>,
     len: usize,
+    /// Entries that it holds before it grows, and those with which it has shrunk.
+    most: usize,
+    least: usize,
 }
 
 /// The mark of a bucket that was passed.
@@ -64,9 +67,9 @@ fn position<const N: usize, const K: usize>(
     hash: u16,
     mut wanted: impl FnMut([u16; K]) -> bool,
 ) -> Result<(usize, usize), usize> {
-    let mut at = home(hash, buckets.len());
-    for _ in 0..buckets.len() {
-        let bucket = &buckets[at];
+    let home = home(hash, buckets.len());
+    let mut at = home;
+    while let Some(bucket) = buckets.get(at) {
         let mut alike = bucket.alike(hash);
         while alike != 0 {
             let nth = alike.trailing_zeros() as usize;
@@ -79,6 +82,9 @@ fn position<const N: usize, const K: usize>(
             return Err(at);
         }
         at = next(at, buckets.len());
+        if at == home {
+            break;
+        }
     }
     Err(buckets.len())
 }
@@ -181,26 +187,35 @@ fn displaced<const N: usize, const K: usize>(buckets: &[Bucket<N, K>], bucket: u
 pub(crate) fn copy<const N: usize, const K: usize>(from: &[Bucket<N, K>], to: &mut [Bucket<N, K>]) -> bool {
     for bucket in from {
         for nth in 0..bucket.len() {
-            let hash = bucket.hash(nth);
-            let mut at = home(hash, to.len());
-            let mut passed = 0;
-            while to[at].len() == N {
-                to[at].words[0] |= PASSED;
-                at = next(at, to.len());
-                passed += 1;
-                if passed == to.len() {
-                    return false;
-                }
+            let (hash, value) = (bucket.hash(nth), bucket.value(nth));
+            let home = home(hash, to.len());
+            if to[home].len() < N {
+                to[home].push(hash, value);
+            } else if !push_further(to, home, hash, value) {
+                return false;
             }
-            to[at].push(hash, bucket.value(nth));
         }
     }
     true
 }
 
+/// Adds an entry behind its home, which is full. Whether there is room.
+fn push_further<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], home: usize, hash: u16, value: [u16; K]) -> bool {
+    let mut at = home;
+    while buckets[at].len() == N {
+        buckets[at].words[0] |= PASSED;
+        at = next(at, buckets.len());
+        if at == home {
+            return false;
+        }
+    }
+    buckets[at].push(hash, value);
+    true
+}
+
 impl<const N: usize, const K: usize> Buckets<N, K> {
     pub(crate) const fn new() -> Self {
-        Self { buckets: Vec::new(), len: 0 }
+        Self { lines: Vec::new(), len: 0, most: 0, least: 0 }
     }
 
     #[cfg(test)]
@@ -210,32 +225,56 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
 
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket<N, K>>()
+        self.lines.capacity() * size_of::<Bucket<N, K>>()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, [u16; K])> + '_ {
-        self.buckets.iter().flat_map(Bucket::iter)
+        self.lines.iter().flat_map(Bucket::iter)
     }
 
     /// Where the entries of `hash` begin, to prefetch from.
     #[inline]
     pub(crate) fn address(&self, hash: u16) -> *const u8 {
-        self.buckets.as_ptr().wrapping_add(home(hash, self.buckets.len())).cast()
+        self.lines.as_ptr().wrapping_add(home(hash, self.lines.len())).cast()
     }
 
     /// The value of the first entry of `hash` that `wanted` takes.
     #[inline]
     pub(crate) fn find(&self, hash: u16, wanted: impl FnMut([u16; K]) -> bool) -> Option<[u16; K]> {
-        find(&self.buckets, hash, wanted)
+        find(&self.lines, hash, wanted)
+    }
+
+    /// Whether the next entry makes it grow.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= self.most
+    }
+
+    /// Whether it shrinks when an entry is taken out.
+    #[inline]
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.len <= self.least + 1
     }
 
     /// Inserts an entry unless one of its hash that `same` takes is there, whose value is returned.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u16, value: [u16; K], same: impl FnMut([u16; K]) -> bool) -> Option<[u16; K]> {
-        if is_crowded::<N>(self.len + 1, self.buckets.len()) {
-            self.resize((self.buckets.len() * 2).max(1));
+        if self.is_full() {
+            self.resize((self.lines.len() * 2).max(1));
         }
-        match insert(&mut self.buckets, hash, value, same) {
+        let home = home(hash, self.lines.len());
+        let bucket = &mut self.lines[home];
+        if bucket.len() < N && bucket.alike(hash) == 0 {
+            bucket.push(hash, value);
+            self.len += 1;
+            return None;
+        }
+        self.insert_further(hash, value, same)
+    }
+
+    /// The same, where the first bucket is full or has an entry of the hash.
+    fn insert_further(&mut self, hash: u16, value: [u16; K], same: impl FnMut([u16; K]) -> bool) -> Option<[u16; K]> {
+        match insert(&mut self.lines, hash, value, same) {
             Inserted::There(there) => return Some(there),
             Inserted::New => self.len += 1,
             Inserted::Full => unreachable!("an eighth of the room is free"),
@@ -246,21 +285,30 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
     /// Takes out the first entry of `hash` that `wanted` takes.
     #[inline]
     pub(crate) fn remove(&mut self, hash: u16, wanted: impl FnMut([u16; K]) -> bool) -> Option<[u16; K]> {
-        let removed = remove(&mut self.buckets, hash, wanted)?;
+        let removed = remove(&mut self.lines, hash, wanted)?;
         self.len -= 1;
-        // A third full: half the room is as much as it will want for a while.
-        if self.len == 0 {
-            *self = Self::new();
-        } else if self.len * 3 < self.buckets.len() * N && self.buckets.len() > 2 {
-            self.resize(self.buckets.len() / 2);
+        if self.len <= self.least {
+            self.shrink();
         }
         Some(removed)
     }
 
     #[cold]
+    fn shrink(&mut self) {
+        if self.len == 0 {
+            *self = Self::new();
+        } else {
+            self.resize(self.lines.len() / 2);
+        }
+    }
+
+    #[cold]
     fn resize(&mut self, buckets: usize) {
-        let old = std::mem::replace(&mut self.buckets, vec![Bucket::empty(); buckets]);
-        let fits = copy(&old, &mut self.buckets);
+        let old = std::mem::replace(&mut self.lines, vec![Bucket::empty(); buckets]);
+        self.most = buckets * N * FULL_EIGHTHS / 8;
+        // A third full: half the room is as much as it will want for a while.
+        self.least = if buckets > 2 { (buckets * N - 1) / 3 } else { 0 };
+        let fits = copy(&old, &mut self.lines);
         debug_assert!(fits, "a table grows before it is full, and shrinks when it is a third full");
     }
 }
@@ -337,13 +385,13 @@ mod tests {
     }
 
     fn check(table: &Table) {
-        let count = table.buckets.len();
-        for (at, bucket) in table.buckets.iter().enumerate() {
+        let count = table.lines.len();
+        for (at, bucket) in table.lines.iter().enumerate() {
             for (hash, _) in bucket.iter() {
                 let mut between = home(hash, count);
                 while between != at {
-                    assert_eq!(table.buckets[between].len(), 4, "invariant 2");
-                    assert_ne!(table.buckets[between].words[0] & PASSED, 0, "invariant 3");
+                    assert_eq!(table.lines[between].len(), 4, "invariant 2");
+                    assert_ne!(table.lines[between].words[0] & PASSED, 0, "invariant 3");
                     between = next(between, count);
                 }
             }

@@ -1,29 +1,100 @@
 //! How far two runs of words are the same: what a lookup does most.
 
+#![expect(clippy::inline_always, reason = "work is compiled for a width only where it is inlined: see `Work`")]
+
 use crate::ContentHash;
 use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// What a processor compares at once. A value is the proof that this processor can.
+pub(crate) trait Width: Copy {
+    /// How many of the first `contents` are what `wanted` says.
+    fn common_prefix(self, contents: &[AtomicU64], wanted: &[ContentHash]) -> usize;
+
+    /// Of 64 cutoffs, one to a byte in the lower seven bits, those that are at least `least` (1 to 64), and those that are not 0.
+    /// Every word is loaded once.
+    fn reach(self, cutoffs: &[AtomicU64; 8], least: usize) -> Reach;
+}
+
+/// A bit for each of 64 workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Whose cutoff is at least what was asked for.
+    pub(crate) enough: u64,
+    /// Whose cutoff is not 0.
+    pub(crate) some: u64,
+}
+
+/// Work that is compiled for each width.
+pub(crate) trait Work {
+    type Output;
+
+    /// Does it. To be inlined always, with all that is worth the width: only then is it compiled for that width.
+    fn with(self, width: impl Width) -> Self::Output;
+}
+
+/// Does the work with the widest comparisons of this processor.
+#[inline]
+pub(crate) fn widest<W: Work>(work: W) -> W::Output {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle))))]
+    if let Some(avx2) = avx2::Avx2::of_this_processor() {
+        return avx2.with(work);
+    }
+    work.with(Narrow)
+}
+
+/// What every processor can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Narrow;
+
+impl Width for Narrow {
+    #[inline]
+    fn common_prefix(self, contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        let len = contents.len().min(wanted.len());
+        let (contents, wanted) = (&contents[..len], &wanted[..len]);
+        let same = narrow::common_start(contents, wanted);
+        let rest = contents[same..].iter().zip(&wanted[same..]);
+        same + rest.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
+    }
+
+    #[inline]
+    fn reach(self, cutoffs: &[AtomicU64; 8], least: usize) -> Reach {
+        let subtract = least as u64 * LOWEST;
+        let mut reach = Reach::default();
+        for (nth, word) in (0..).zip(cutoffs) {
+            // Cutoffs fit in seven bits: the highest bit of each byte is left only if nothing was borrowed.
+            let cutoffs = word.load(Ordering::Relaxed) | HIGHEST;
+            reach.enough |= highest_bits(cutoffs - subtract) << (nth * 8);
+            reach.some |= highest_bits(cutoffs - LOWEST) << (nth * 8);
+        }
+        reach
+    }
+}
+
+/// The highest bit of each byte, together: one multiplication moves bit 8i + 7 to 56 + i.
+#[inline]
+const fn highest_bits(bytes: u64) -> u64 {
+    (bytes & HIGHEST).wrapping_mul(0x0002_0408_1020_4081) >> 56
+}
 
 /// How many of the first `contents` are what `wanted` says.
 #[inline]
 pub(crate) fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
-    let len = contents.len().min(wanted.len());
-    let (contents, wanted) = (&contents[..len], &wanted[..len]);
-    let same = wide::common_start(contents, wanted);
-    let rest = contents[same..].iter().zip(&wanted[same..]);
-    same + rest.take_while(|(content, wanted)| content.load(Ordering::Relaxed) == wanted.0).count()
-}
+    struct Common<'a>(&'a [AtomicU64], &'a [ContentHash]);
+    impl Work for Common<'_> {
+        type Output = usize;
 
-/// Of up to 64 cutoffs, one to a byte in the lower seven bits and eight to a word, those that are at least `least` (1 to 64),
-/// as bits.
-#[inline]
-pub(crate) fn at_least(cutoffs: &[AtomicU64], least: usize) -> u64 {
-    wide::at_least(cutoffs, least)
+        #[inline(always)]
+        fn with(self, width: impl Width) -> usize {
+            width.common_prefix(self.0, self.1)
+        }
+    }
+    widest(Common(contents, wanted))
 }
 
 /// A bit for each of eight hashes that is `hash`.
 #[inline]
 pub(crate) fn alike_of_eight(hashes: &[u16; 8], hash: u16) -> u32 {
-    wide::alike_of_eight(hashes, hash)
+    narrow::alike_of_eight(hashes, hash)
 }
 
 /// The portable form.
@@ -32,28 +103,174 @@ fn alike_one_by_one(hashes: &[u16; 8], hash: u16) -> u32 {
     hashes.iter().zip(0u32..).fold(0, |alike, (&other, at)| alike | u32::from(other == hash) << at)
 }
 
-/// Words that the narrower forms compare without a branch among them.
+/// Words that the narrow form compares without a branch among them.
 const STEP: usize = 8;
 
 /// The lowest and the highest bit of each byte.
 const LOWEST: u64 = 0x0101_0101_0101_0101;
 const HIGHEST: u64 = 0x8080_8080_8080_8080;
 
-/// The portable form.
-#[inline]
-fn at_least_by_words(cutoffs: &[AtomicU64], least: usize) -> u64 {
-    let subtract = least as u64 * LOWEST;
-    let bits = cutoffs.iter().take(8).map(|word| {
-        // Cutoffs fit in seven bits: the highest bit of each byte is left only if nothing was borrowed.
-        let high = ((word.load(Ordering::Relaxed) | HIGHEST) - subtract) & HIGHEST;
-        // Moves the eight highest bits together (one multiplication: bit 8i + 7 goes to 56 + i).
-        high.wrapping_mul(0x0002_0408_1020_4081) >> 56
-    });
-    (0..).zip(bits).fold(0, |all, (nth, bits)| all | bits << (nth * 8))
+#[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle))))]
+mod avx2 {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m256i, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_cmpgt_epi8, _mm256_loadu_si256,
+        _mm256_movemask_epi8, _mm256_movemask_pd, _mm256_set1_epi8, _mm256_setzero_si256,
+    };
+
+    use super::{AtomicU64, ContentHash, Ordering, Reach, Width, Work};
+
+    /// Four words at once.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Avx2(());
+
+    impl Avx2 {
+        #[inline]
+        pub(super) fn of_this_processor() -> Option<Self> {
+            let can = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+            can.then_some(Self(()))
+        }
+
+        /// Does work that is compiled for such a processor.
+        #[inline]
+        pub(super) fn with<W: Work>(self, work: W) -> W::Output {
+            #[target_feature(enable = "avx2,bmi1,bmi2")]
+            fn inside<W: Work>(avx2: Avx2, work: W) -> W::Output {
+                work.with(avx2)
+            }
+            // SAFETY: `self` is the proof that the processor knows all three.
+            unsafe { inside(self, work) }
+        }
+    }
+
+    impl Width for Avx2 {
+        #[inline(always)]
+        fn common_prefix(self, contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+            // SAFETY: `self` is the proof that the processor knows AVX2.
+            unsafe { common_prefix(contents, wanted) }
+        }
+
+        #[inline(always)]
+        fn reach(self, cutoffs: &[AtomicU64; 8], least: usize) -> Reach {
+            // SAFETY: as above.
+            unsafe { reach(cutoffs, least) }
+        }
+    }
+
+    /// Four words as relaxed loads of atomics. Others may store to them meanwhile, which is why this is assembly and not a load of
+    /// a vector; the processor does not tear the aligned words of a wider load.
+    ///
+    /// # Safety
+    /// There are four words.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(words: *const AtomicU64) -> __m256i {
+        let loaded;
+        // SAFETY: the caller's promise; nothing is written.
+        unsafe {
+            asm!(
+                "vmovdqu {loaded}, [{words}]",
+                loaded = out(ymm_reg) loaded,
+                words = in(reg) words,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        loaded
+    }
+
+    /// All bits of each of four words that are the same.
+    ///
+    /// # Safety
+    /// Both have four words.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn equal(contents: *const AtomicU64, wanted: *const ContentHash) -> __m256i {
+        // SAFETY: the caller's promise; a `ContentHash` is a word, transparently.
+        unsafe { _mm256_cmpeq_epi64(load(contents), _mm256_loadu_si256(wanted.cast())) }
+    }
+
+    /// A bit for each of four words.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn bits(equal: __m256i) -> u32 {
+        _mm256_movemask_pd(_mm256_castsi256_pd(equal)).cast_unsigned()
+    }
+
+    /// How many of the first of sixteen words are the same.
+    ///
+    /// # Safety
+    /// Both have sixteen words.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn common_of_sixteen(contents: *const AtomicU64, wanted: *const ContentHash) -> usize {
+        // SAFETY: the caller's promise.
+        let (a, b) = unsafe { (equal(contents, wanted), equal(contents.add(4), wanted.add(4))) };
+        // SAFETY: as above.
+        let (c, d) = unsafe { (equal(contents.add(8), wanted.add(8)), equal(contents.add(12), wanted.add(12))) };
+        if _mm256_movemask_epi8(_mm256_and_si256(_mm256_and_si256(a, b), _mm256_and_si256(c, d))) == -1 {
+            return 16;
+        }
+        (bits(a) | bits(b) << 4 | bits(c) << 8 | bits(d) << 12).trailing_ones() as usize
+    }
+
+    /// Sixteen words at a time, the last of them perhaps once more.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn common_prefix(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
+        let len = contents.len().min(wanted.len());
+        let (contents, wanted) = (&contents[..len], &wanted[..len]);
+        let (of, with) = (contents.as_ptr(), wanted.as_ptr());
+        let mut same = 0;
+        while same < len {
+            // SAFETY: sixteen or four words from there on are before `len`, the length of both.
+            same = unsafe {
+                if len >= 16 {
+                    let at = same.min(len - 16);
+                    let common = common_of_sixteen(of.add(at), with.add(at));
+                    if common < 16 {
+                        return at + common;
+                    }
+                    at + 16
+                } else if len >= 4 {
+                    let at = same.min(len - 4);
+                    let common = bits(equal(of.add(at), with.add(at))).trailing_ones();
+                    if common < 4 {
+                        return at + common as usize;
+                    }
+                    at + 4
+                } else {
+                    if contents[same].load(Ordering::Relaxed) != wanted[same].0 {
+                        return same;
+                    }
+                    same + 1
+                }
+            };
+        }
+        len
+    }
+
+    /// A bit for each of 64 cutoffs that is above that of `most`.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn above(low: __m256i, high: __m256i, most: __m256i) -> u64 {
+        let cutoff = _mm256_set1_epi8(0x7f);
+        let low = _mm256_movemask_epi8(_mm256_cmpgt_epi8(_mm256_and_si256(low, cutoff), most)).cast_unsigned();
+        let high = _mm256_movemask_epi8(_mm256_cmpgt_epi8(_mm256_and_si256(high, cutoff), most)).cast_unsigned();
+        u64::from(low) | u64::from(high) << 32
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn reach(cutoffs: &[AtomicU64; 8], least: usize) -> Reach {
+        // SAFETY: there are eight words.
+        let (low, high) = unsafe { (load(cutoffs.as_ptr()), load(cutoffs.as_ptr().add(4))) };
+        let (enough, some) = (_mm256_set1_epi8(least as i8 - 1), _mm256_setzero_si256());
+        Reach { enough: above(low, high, enough), some: above(low, high, some) }
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle))))]
-mod wide {
+mod narrow {
     use std::arch::asm;
     use std::arch::x86_64::{
         _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16, _mm_setzero_si128,
@@ -61,114 +278,12 @@ mod wide {
 
     use super::{AtomicU64, ContentHash, STEP};
 
-    /// Some of the words that are the same: few are left, or the next one differs. Both are equally long.
+    /// Some of the words that are the same, in whole steps. Both have as many.
     #[inline]
     pub(super) fn common_start(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
-        debug_assert_eq!(contents.len(), wanted.len());
-        // SAFETY: both have as many words (a `ContentHash` is one, transparently), and the processor knows AVX2 where it
-        // is asked for; SSE2 is part of x86-64.
-        unsafe {
-            if is_x86_feature_detected!("avx2") {
-                common_start_avx2(contents, wanted)
-            } else {
-                common_start_sse2(contents, wanted)
-            }
-        }
-    }
-
-    /// Eight words at a time, or as many as there are.
-    #[inline]
-    pub(super) fn at_least(cutoffs: &[AtomicU64], least: usize) -> u64 {
-        if cutoffs.len() < 8 {
-            return super::at_least_by_words(cutoffs, least);
-        }
-        // SAFETY: reads eight words, as relaxed loads (see below), and writes nothing; the processor knows AVX2 where it is asked for.
-        unsafe { if is_x86_feature_detected!("avx2") { at_least_avx2(cutoffs, least) } else { at_least_sse2(cutoffs, least) } }
-    }
-
-    /// # Safety
-    /// There are eight words, and the processor knows AVX2.
-    #[inline]
-    unsafe fn at_least_avx2(cutoffs: &[AtomicU64], least: usize) -> u64 {
-        let (low, high): (u64, u64);
-        // SAFETY: the caller's promises; see below.
-        unsafe {
-            asm!(
-                "vmovd xmm2, {mask:e}",
-                "vpbroadcastb ymm2, xmm2",
-                "vmovd xmm3, {less:e}",
-                "vpbroadcastb ymm3, xmm3",
-                "vpand ymm0, ymm2, [{cutoffs}]",
-                "vpand ymm1, ymm2, [{cutoffs} + 32]",
-                "vpcmpgtb ymm0, ymm0, ymm3",
-                "vpcmpgtb ymm1, ymm1, ymm3",
-                "vpmovmskb {low:e}, ymm0",
-                "vpmovmskb {high:e}, ymm1",
-                "vzeroupper",
-                cutoffs = in(reg) cutoffs.as_ptr(),
-                mask = in(reg) 0x7f,
-                less = in(reg) least as u64 - 1,
-                low = out(reg) low,
-                high = out(reg) high,
-                out("xmm0") _,
-                out("xmm1") _,
-                out("xmm2") _,
-                out("xmm3") _,
-                options(nostack, readonly),
-            );
-        }
-        low | high << 32
-    }
-
-    /// # Safety
-    /// There are eight words.
-    #[inline]
-    unsafe fn at_least_sse2(cutoffs: &[AtomicU64], least: usize) -> u64 {
-        let (low, high): (u64, u64);
-        // SAFETY: the caller's promise; see below.
-        unsafe {
-            asm!(
-                "movq xmm5, {mask}",
-                "punpcklqdq xmm5, xmm5",
-                "movq xmm4, {less}",
-                "punpcklqdq xmm4, xmm4",
-                "movdqu xmm0, [{cutoffs}]",
-                "movdqu xmm1, [{cutoffs} + 16]",
-                "movdqu xmm2, [{cutoffs} + 32]",
-                "movdqu xmm3, [{cutoffs} + 48]",
-                "pand xmm0, xmm5",
-                "pand xmm1, xmm5",
-                "pand xmm2, xmm5",
-                "pand xmm3, xmm5",
-                "pcmpgtb xmm0, xmm4",
-                "pcmpgtb xmm1, xmm4",
-                "pcmpgtb xmm2, xmm4",
-                "pcmpgtb xmm3, xmm4",
-                "pmovmskb {low:e}, xmm0",
-                "pmovmskb {b:e}, xmm1",
-                "pmovmskb {high:e}, xmm2",
-                "pmovmskb {d:e}, xmm3",
-                "shl {b:e}, 16",
-                "or {low:e}, {b:e}",
-                "shl {d:e}, 16",
-                "or {high:e}, {d:e}",
-                cutoffs = in(reg) cutoffs.as_ptr(),
-                mask = in(reg) !super::HIGHEST,
-                less = in(reg) (least as u64 - 1) * super::LOWEST,
-                low = out(reg) low,
-                high = out(reg) high,
-                b = out(reg) _,
-                d = out(reg) _,
-                out("xmm0") _,
-                out("xmm1") _,
-                out("xmm2") _,
-                out("xmm3") _,
-                out("xmm4") _,
-                out("xmm5") _,
-                options(nostack, readonly),
-            );
-        }
-        low | high << 32
+        assert_eq!(contents.len(), wanted.len());
+        // SAFETY: both have as many words (a `ContentHash` is one, transparently); SSE2 is part of x86-64.
+        unsafe { common_start_sse2(contents, wanted) }
     }
 
     /// A bit for each of eight hashes that is `hash`.
@@ -181,71 +296,9 @@ mod wide {
         }
     }
 
-    // Both read as many words of `contents` as `wanted` has, and write nothing. Others may store to `contents` meanwhile, which
+    // Reads as many words of `contents` as `wanted` has, and writes nothing. Others may store to `contents` meanwhile, which
     // is why this is assembly and not a vector load: in Rust's terms these are relaxed loads of the atomics, and the
     // processor does not tear the aligned words of a wider load.
-
-    /// Sixteen words at a time, then four: to the first that differs, or to the last four.
-    ///
-    /// # Safety
-    /// Both have as many words, and the processor knows AVX2.
-    #[inline]
-    unsafe fn common_start_avx2(contents: &[AtomicU64], wanted: &[ContentHash]) -> usize {
-        let mut same = 0_usize;
-        // SAFETY: the caller's promises; see above. No slice has so many words that a count of them would be negative.
-        unsafe {
-            asm!(
-                "sub {last}, 16",
-                "jl 3f",
-                "2:",
-                "vmovdqu ymm0, [{wanted} + 8 * {same}]",
-                "vmovdqu ymm1, [{wanted} + 8 * {same} + 32]",
-                "vmovdqu ymm2, [{wanted} + 8 * {same} + 64]",
-                "vmovdqu ymm3, [{wanted} + 8 * {same} + 96]",
-                "vpcmpeqd ymm0, ymm0, [{contents} + 8 * {same}]",
-                "vpcmpeqd ymm1, ymm1, [{contents} + 8 * {same} + 32]",
-                "vpcmpeqd ymm2, ymm2, [{contents} + 8 * {same} + 64]",
-                "vpcmpeqd ymm3, ymm3, [{contents} + 8 * {same} + 96]",
-                "vpand ymm0, ymm0, ymm1",
-                "vpand ymm2, ymm2, ymm3",
-                "vpand ymm0, ymm0, ymm2",
-                "vpmovmskb {unequal:e}, ymm0",
-                "cmp {unequal:e}, -1",
-                "jne 3f",
-                "add {same}, 16",
-                "cmp {same}, {last}",
-                "jle 2b",
-                "3:",
-                "add {last}, 12",
-                "4:",
-                "cmp {same}, {last}",
-                "jg 6f",
-                "vmovdqu ymm0, [{wanted} + 8 * {same}]",
-                "vpcmpeqq ymm0, ymm0, [{contents} + 8 * {same}]",
-                "vmovmskpd {unequal:e}, ymm0",
-                "xor {unequal:e}, 15",
-                "jnz 5f",
-                "add {same}, 4",
-                "jmp 4b",
-                "5:",
-                "bsf {unequal:e}, {unequal:e}",
-                "add {same}, {unequal:r}",
-                "6:",
-                "vzeroupper",
-                last = inout(reg) wanted.len() => _,
-                same = inout(reg) same,
-                contents = in(reg) contents.as_ptr(),
-                wanted = in(reg) wanted.as_ptr(),
-                unequal = out(reg) _,
-                out("xmm0") _,
-                out("xmm1") _,
-                out("xmm2") _,
-                out("xmm3") _,
-                options(nostack, readonly),
-            );
-        }
-        same
-    }
 
     /// [`STEP`] words at a time.
     ///
@@ -299,29 +352,13 @@ mod wide {
         }
         (steps - left) * STEP
     }
-
-    #[cfg(test)]
-    #[test]
-    fn both_widths_agree() {
-        let contents: Vec<AtomicU64> = (0..64).map(AtomicU64::new).collect();
-        for at in 0..64 {
-            let wanted: Vec<ContentHash> = (0..64).map(|nth| ContentHash(if nth == at { 99 } else { nth })).collect();
-            // SAFETY: both have 64 words.
-            let narrow = unsafe { common_start_sse2(&contents, &wanted) };
-            assert_eq!(narrow as u64, at / 8 * 8);
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: as above.
-                assert_eq!(unsafe { common_start_avx2(&contents, &wanted) } as u64, at);
-            }
-        }
-    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, kv_loom, kv_portable, kv_shuttle)))))]
-mod wide {
+mod narrow {
     use super::{AtomicU64, ContentHash, Ordering, STEP};
 
-    pub(super) use super::{alike_one_by_one as alike_of_eight, at_least_by_words as at_least};
+    pub(super) use super::alike_one_by_one as alike_of_eight;
 
     /// Some of the words that are the same, in whole steps.
     #[inline]
@@ -339,18 +376,27 @@ mod wide {
 mod tests {
     use super::*;
 
+    struct Reaching<'a>(&'a [AtomicU64; 8], usize);
+
+    impl Work for Reaching<'_> {
+        type Output = Reach;
+
+        #[inline(always)]
+        fn with(self, width: impl Width) -> Reach {
+            width.reach(self.0, self.1)
+        }
+    }
+
     #[test]
     fn cutoffs_that_reach_are_found_with_and_without_masks() {
-        for words in [1, 2, 7, 8] {
-            let bytes: Vec<u8> = (0..words * 8u8).map(|nth| (nth.wrapping_mul(37) % 65) | (nth % 2) << 7).collect();
-            let cutoffs: Vec<AtomicU64> =
-                bytes.chunks(8).map(|chunk| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap()))).collect();
-            for least in 1..=64 {
-                let expected =
-                    (0..).zip(&bytes).fold(0u64, |all, (nth, byte)| all | u64::from(usize::from(byte & 0x7f) >= least) << nth);
-                assert_eq!(at_least(&cutoffs, least), expected, "{words} words, at least {least}");
-                assert_eq!(at_least_by_words(&cutoffs, least), expected);
-            }
+        let bytes: [u8; 64] = std::array::from_fn(|nth| ((nth as u8).wrapping_mul(37) % 65) | (nth as u8 % 2) << 7);
+        let mut words = bytes.chunks(8).map(|chunk| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap())));
+        let cutoffs: [AtomicU64; 8] = std::array::from_fn(|_| words.next().unwrap());
+        let bits = |least: u8| (0..).zip(bytes).fold(0u64, |all, (nth, byte)| all | u64::from(byte & 0x7f >= least) << nth);
+        for least in 1..=64 {
+            let expected = Reach { enough: bits(least), some: bits(1) };
+            assert_eq!(widest(Reaching(&cutoffs, least.into())), expected, "at least {least}");
+            assert_eq!(Narrow.reach(&cutoffs, least.into()), expected, "at least {least}");
         }
     }
 
@@ -365,19 +411,24 @@ mod tests {
 
     #[test]
     fn the_first_difference_ends_it_wherever_it_is() {
+        let both = |contents: &[AtomicU64], wanted: &[ContentHash]| {
+            let common = common_prefix(contents, wanted);
+            assert_eq!(common, Narrow.common_prefix(contents, wanted));
+            common
+        };
         for len in 0..70 {
             let contents: Vec<AtomicU64> = (0..len).map(AtomicU64::new).collect();
             let mut wanted: Vec<ContentHash> = (0..len).map(ContentHash).collect();
-            assert_eq!(common_prefix(&contents, &wanted), len as usize);
+            assert_eq!(both(&contents, &wanted), len as usize);
             for at in 0..len as usize {
                 for bit in [0, 31, 32, 63] {
                     wanted[at].0 ^= 1 << bit;
-                    assert_eq!(common_prefix(&contents, &wanted), at);
+                    assert_eq!(both(&contents, &wanted), at);
                     wanted[at].0 ^= 1 << bit;
                 }
             }
             wanted.push(ContentHash(9));
-            assert_eq!(common_prefix(&contents, &wanted), len as usize);
+            assert_eq!(both(&contents, &wanted), len as usize);
         }
     }
 }

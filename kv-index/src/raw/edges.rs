@@ -199,12 +199,12 @@ pub(crate) struct Candidates<'a> {
     /// The table that is looked through.
     table: Table,
     hash: u32,
-    /// Lines of the table that were begun.
-    lines: usize,
+    /// Lines of the table that were not begun.
+    left: u32,
+    /// Whether the line at hand was full, so that an entry may stand in the next one.
+    goes_on: bool,
     /// Entries of the line at hand that were not looked at.
     rest: &'a [AtomicU64],
-    /// Whether an entry of the hash may stand in the next line.
-    goes_on: bool,
 }
 
 impl Iterator for Candidates<'_> {
@@ -221,7 +221,7 @@ impl Iterator for Candidates<'_> {
                     return Some(SegmentId(found as u32));
                 }
             }
-            if !self.goes_on {
+            if !self.goes_on || self.left == 0 {
                 return None;
             }
             self.begin_line();
@@ -232,22 +232,19 @@ impl Iterator for Candidates<'_> {
 impl<'a> Candidates<'a> {
     #[inline]
     fn new(slabs: &'a Slabs, shard: &'a Shard, table: Table, hash: u64) -> Self {
-        let goes_on = table.lines() > 0;
-        Self { slabs, shard, table, hash: hash as u32, lines: 0, rest: &[], goes_on }
+        Self { slabs, shard, table, hash: hash as u32, left: table.lines() as u32, goes_on: true, rest: &[] }
     }
 
     #[inline]
     fn begin_line(&mut self) {
-        let lines = self.table.lines();
-        let at = (self.hash as usize + self.lines) & (lines - 1);
-        self.lines += 1;
-        let line = self.slabs.words(Line(self.table.block().0.wrapping_add(at as u32)), LINE_WORDS);
-        let Some((mark, entries)) = line.split_last() else {
-            (self.goes_on, self.rest) = (false, &[]);
-            return;
-        };
+        // From the home line on, around.
+        let at = self.hash.wrapping_sub(self.left) & (self.table.lines() as u32 - 1);
+        self.left -= 1;
+        let line = self.slabs.words(Line(self.table.block().0.wrapping_add(at)), LINE_WORDS);
+        // Words that cannot be read any more are another table's.
+        let Some((mark, entries)) = line.split_last() else { return self.left = 0 };
         // Acquire: read before the entries. An entry that enters a later line afterwards was not there yet.
-        self.goes_on = mark.load(Ordering::Acquire) != 0 && self.lines < lines;
+        self.goes_on = mark.load(Ordering::Acquire) != 0;
         self.rest = entries;
     }
 

@@ -61,6 +61,17 @@ pub(crate) struct Holders<'a> {
     holes: &'a [AtomicU64],
 }
 
+/// Where a lookup, which needs no masks, finds all cutoffs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cutoffs<'a> {
+    /// In the record, a byte for each worker, 64 to a row.
+    Table(&'a [[AtomicU64; LINE_WORDS]]),
+    /// In the record, two to a word: in each half the slot from bit 8 up and the cutoff in the lowest seven.
+    Words(&'a [AtomicU64]),
+    /// In more than one place.
+    Spread(Holders<'a>),
+}
+
 /// Where a slot's word stands.
 #[derive(Clone, Copy, Debug)]
 enum Seat<'a> {
@@ -192,6 +203,24 @@ pub(crate) const fn prefix(len: usize) -> u64 {
     if len >= 64 { u64::MAX } else { (1 << len) - 1 }
 }
 
+impl<'a> Cutoffs<'a> {
+    #[inline]
+    pub(crate) fn of(segments: &'a Segments, record: Record<'a>, meta: Meta) -> Self {
+        let outside = Part(record.extension());
+        let words = record.holders(meta);
+        if !outside.is_none() && !outside.is_direct() {
+            return Self::Spread(Holders::of(segments, record, meta));
+        }
+        if !meta.tabled {
+            return Self::Words(words);
+        }
+        if words.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+            return Self::Spread(Holders::of(segments, record, meta));
+        }
+        Self::Table(record.table(meta).as_chunks().0)
+    }
+}
+
 impl<'a> Holders<'a> {
     #[inline]
     pub(crate) fn of(segments: &'a Segments, record: Record<'a>, meta: Meta) -> Self {
@@ -230,33 +259,15 @@ impl<'a> Holders<'a> {
         self.dense.len() * 8
     }
 
-    /// The dense table, eight workers to a word.
+    /// The dense table, 64 workers to a row.
     #[inline]
-    pub(crate) fn dense(&self) -> &'a [AtomicU64] {
-        self.dense
-    }
-
-    /// Whether all holders are words in the record.
-    #[inline]
-    pub(crate) fn is_inline(&self) -> bool {
-        self.list.is_empty() && self.dense.is_empty()
+    pub(crate) fn dense(&self) -> &'a [[AtomicU64; LINE_WORDS]] {
+        self.dense.as_chunks().0
     }
 
     /// Whether there is no list outside, and no table larger than a record's.
     fn is_in_record(&self) -> bool {
         self.list.is_empty() && self.span() <= HOLDER_LINES_MAX * LINE_BYTES
-    }
-
-    /// The words in the record, two to a word: in each half the slot from bit 8 up and the cutoff in the lowest seven.
-    #[inline]
-    pub(crate) fn inline(&self) -> &'a [AtomicU64] {
-        self.inline
-    }
-
-    /// The cutoff of a worker's main view that has a byte.
-    #[inline]
-    pub(crate) fn dense_cutoff(&self, worker: u32) -> usize {
-        Seat::byte(self.dense, Slot(worker)).load().cutoff()
     }
 
     /// All holders, until `visit` breaks.

@@ -70,16 +70,10 @@ pub(crate) struct Meta {
     pub(crate) holders: usize,
 }
 
-/// Word 2.
+/// Word 2: the first child's segment (low half; the root's id for no link), 24 bits of its first content, so that most strangers
+/// are told apart without touching the child, and how many places are before it, 1 to [`PLACES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Link {
-    /// The child's segment; the root's id for no link.
-    pub(crate) child: SegmentId,
-    /// 24 bits of the child's first content, so that most strangers are told apart without touching the child.
-    pub(crate) tag: u32,
-    /// Places before it: 1 to [`PLACES`].
-    pub(crate) offset: usize,
-}
+pub(crate) struct Link(u64);
 
 impl Meta {
     /// Whether a holder's word stands at the same place in both shapes, as far as both have room.
@@ -128,17 +122,33 @@ impl Meta {
 }
 
 impl Link {
-    /// The tag of a content.
+    /// To a child that follows `offset` places and begins with `content`.
     #[inline]
-    pub(crate) const fn tag_of(content: u64) -> u32 {
+    pub(crate) const fn new(child: SegmentId, offset: usize, content: u64) -> Self {
         // The low bits of a content hash are as good as any; an adversary who knows them gains one look at the child.
-        (content & 0xff_ffff) as u32
+        Self((offset as u64) << 56 | (content & 0xff_ffff) << 32 | child.0 as u64)
+    }
+
+    #[inline]
+    pub(crate) const fn child(self) -> SegmentId {
+        SegmentId(self.0 as u32)
+    }
+
+    /// Whether there is a child.
+    #[inline]
+    pub(crate) const fn is_some(self) -> bool {
+        self.0 as u32 != SegmentId::ROOT.0
+    }
+
+    #[inline]
+    pub(crate) const fn offset(self) -> usize {
+        (self.0 >> 56) as usize
     }
 
     /// Whether the child follows so many places, and may begin with `content`.
     #[inline]
     pub(crate) const fn leads(self, offset: usize, content: u64) -> bool {
-        self.offset == offset && self.tag == Self::tag_of(content) && self.child.0 != SegmentId::ROOT.0
+        self.0 >> 32 == Self::new(SegmentId::ROOT, offset, content).0 >> 32 && self.is_some()
     }
 }
 
@@ -189,12 +199,11 @@ impl<'a> Record<'a> {
 
     #[inline]
     pub(crate) fn link(self) -> Link {
-        let word = self.load(LINK);
-        Link { child: SegmentId(word as u32), tag: (word >> 32 & 0xff_ffff) as u32, offset: (word >> 56) as usize }
+        Link(self.load(LINK))
     }
 
     pub(crate) fn set_link(self, link: Link) {
-        self.store(LINK, u64::from(link.child.0) | u64::from(link.tag) << 32 | (link.offset as u64) << 56);
+        self.store(LINK, link.0);
     }
 
     #[inline]
@@ -306,7 +315,9 @@ mod tests {
         let words: Vec<_> = (0..RECORD_MAX).map(|_| AtomicU64::new(9)).collect();
         let record = Record::new(&words);
         record.clear(meta);
-        let link = Link { child: SegmentId(u32::MAX), tag: Link::tag_of(u64::MAX), offset: 64 };
+        let link = Link::new(SegmentId(u32::MAX), 64, u64::MAX);
+        assert_eq!((link.child(), link.offset()), (SegmentId(u32::MAX), 64));
+        assert!(link.leads(64, 0xff_ffff) && !link.leads(63, u64::MAX) && !link.leads(64, 0xff_fffe));
         record.set_link(link);
         record.set_parent(SegmentId(u32::MAX), 7);
         assert_eq!((record.link(), record.parent(), record.meta()), (link, (SegmentId(u32::MAX), 7), meta));

@@ -271,29 +271,6 @@ impl Segments {
     pub(crate) fn prefetch_descriptor(&self, id: SegmentId) {
         super::prefetch::read(self.descriptors.address(id.0 as usize));
     }
-
-    /// Fetches a segment's record, where its descriptor says it is: the header, so many lines of holders, and the contents of so
-    /// many places.
-    #[inline]
-    pub(crate) fn prefetch_record(&self, id: SegmentId, holder_lines: usize, places: usize) {
-        // Nothing that a model checker sees.
-        if cfg!(any(kv_loom, kv_shuttle)) {
-            return;
-        }
-        if let Some(window) = self.window(id) {
-            // Two sizes without a loop: most segments are full, or short.
-            let address = self.slabs.address(window.seen.block());
-            let contents = address.wrapping_add((1 + holder_lines) * LINE_WORDS * 8);
-            super::prefetch::lines(address, 1);
-            if holder_lines > 0 {
-                super::prefetch::lines(address.wrapping_add(LINE_WORDS * 8), HOLDER_LINES_MAX);
-            }
-            super::prefetch::lines(contents, PLACES / 2 / LINE_WORDS);
-            if places > PLACES / 2 {
-                super::prefetch::lines(contents.wrapping_add(PLACES / 2 * 8), PLACES / 2 / LINE_WORDS);
-            }
-        }
-    }
 }
 
 /// What a writer will look at, as far as one line leads to the next.
@@ -342,6 +319,22 @@ impl<'a> Window<'a> {
     pub(crate) fn record(&self) -> Record<'a> {
         let segments: &'a Segments = self.segments;
         Record::new(segments.slabs.words(self.seen.block(), Record::WORDS))
+    }
+
+    /// Fetches the record: the header, so many lines of holders, and the contents of so many places.
+    #[inline]
+    pub(crate) fn prefetch(&self, holder_lines: usize, places: usize) {
+        // Two sizes without a loop: most segments are full, or short.
+        let address = self.segments.slabs.address(self.seen.block());
+        let contents = address.wrapping_add((1 + holder_lines) * LINE_WORDS * 8);
+        super::prefetch::lines(address, 1);
+        if holder_lines > 0 {
+            super::prefetch::lines(address.wrapping_add(LINE_WORDS * 8), HOLDER_LINES_MAX);
+        }
+        super::prefetch::lines(contents, PLACES / 2 / LINE_WORDS);
+        if places > PLACES / 2 {
+            super::prefetch::lines(contents.wrapping_add(PLACES / 2 * 8), PLACES / 2 / LINE_WORDS);
+        }
     }
 
     /// Whether everything read through the window so far was of this one segment, whole.

@@ -1,16 +1,18 @@
 //! Who covers everything that a lookup has read so far.
 
 use crate::matches::Found;
-use crate::raw::compare;
-use crate::raw::holders::{Held, Holders, Slot};
+use crate::raw::compare::{Reach, Width};
+use crate::raw::holders::{Cutoffs, Held, Slot};
 use crate::raw::record::{Meta, Record};
+use crate::raw::slabs::LINE_WORDS;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Who covers everything so far: a bit for each worker, in a row for each view that was met. Kept for the next lookup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Active {
     bits: Vec<u64>,
-    /// Who covers all that the segment at hand has of the request; then, who covered everything before and does not any more.
+    /// Who covers by a word all that the segment at hand has of the request; then, who covered everything before and does not
+    /// any more. As long as `bits`.
     next: Vec<u64>,
     /// Words of a row.
     stride: usize,
@@ -38,6 +40,9 @@ enum Partial {
 const SLOTS: u64 = 0xffff_ff00_ffff_ff00;
 const CUTOFFS: u64 = 0x0000_007f_0000_007f;
 const EACH_HALF: u64 = 0x0000_0001_0000_0001;
+
+/// 64 workers' cutoffs.
+type Row = [AtomicU64; LINE_WORDS];
 
 /// Classes that are looked for before those that are left are taken one by one.
 const CLASSES_MAX: usize = 8;
@@ -69,14 +74,14 @@ impl Active {
 
     /// Whether the active slots are this segment's holders too, and cover as many of its places as `wanted`, or all. A chain's
     /// holders come in one order along it, so that this is a comparison of words.
-    #[inline]
-    pub(super) fn all_go_on(&self, record: Record<'_>, meta: Meta, wanted: usize) -> bool {
+    #[inline(always)]
+    pub(super) fn all_go_on(&self, width: impl Width, record: Record<'_>, meta: Meta, wanted: usize) -> bool {
         let wanted = wanted.min(meta.len);
         if record.extension() != 0 {
             return false;
         }
         if meta.tabled {
-            return self.all_in(record.table(meta), wanted);
+            return self.all_in(width, record.table(meta).as_chunks().0, wanted);
         }
         let words = record.holders(meta);
         if words.len() != self.remembered.len() {
@@ -95,85 +100,62 @@ impl Active {
     }
 
     /// Whether all that are active cover so many places, by a table of the workers.
-    #[inline]
-    fn all_in(&self, table: &[AtomicU64], wanted: usize) -> bool {
-        let rows = table.len() / 8;
-        let covered =
-            table.chunks_exact(8).zip(&self.bits).all(|(cutoffs, bits)| bits & !compare::at_least(cutoffs, wanted) == 0);
-        covered && self.bits.iter().skip(rows).all(|&bits| bits == 0)
+    #[inline(always)]
+    fn all_in(&self, width: impl Width, table: &[Row], wanted: usize) -> bool {
+        let mut left = 0;
+        for (at, &bits) in self.bits.iter().enumerate() {
+            left |= bits & !table.get(at).map_or(0, |row| width.reach(row, wanted).enough);
+        }
+        left == 0
     }
 
     /// Takes a segment's holders into account: `matched` places of it are the request's, behind `depth` others. Whether
     /// what was read fits together.
-    #[inline]
-    pub(super) fn count(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
-        self.partial.clear();
-        let dense = holders.dense();
-        let rows = (dense.len() / 8).min(self.stride);
-        for (word, cutoffs) in self.next[..rows].iter_mut().zip(dense.chunks_exact(8)) {
-            *word = compare::at_least(cutoffs, matched);
-        }
-        self.next[rows..].fill(0);
+    #[inline(always)]
+    pub(super) fn count(&mut self, width: impl Width, cutoffs: Cutoffs<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
         self.remembered.clear();
-        if holders.is_inline() {
-            // Each word is loaded once: what is remembered is what was counted, whatever a writer does meanwhile.
-            self.remembered.extend(holders.inline().iter().map(|word| word.load(Ordering::Relaxed)));
-        }
-        self.count_words(holders, matched);
-        let (stops, is_all) = if self.is_first { self.begin_with(dense, rows) } else { self.keep_those_of_next() };
-        self.is_first = false;
-        if !is_all || !self.partial.is_empty() {
-            self.remembered.clear();
-        }
-        !stops || self.stop(holders, depth, matched, out)
-    }
-
-    /// Counts those that have words.
-    #[inline]
-    fn count_words(&mut self, holders: &Holders<'_>, matched: usize) {
-        let main = &mut self.next[..self.stride];
-        let mut further = false;
-        let count = |held: Held| {
-            let (slot, cutoff) = (held.slot(), held.cutoff());
-            if cutoff < matched {
-                if cutoff > 0 {
-                    self.partial.push((cutoff as u32, Partial::View(slot)));
+        self.partial.clear();
+        match cutoffs {
+            Cutoffs::Table(table) => self.count_rows::<false>(width, table, depth, matched, out),
+            Cutoffs::Words(words) => {
+                self.next.fill(0);
+                for word in words {
+                    // Loaded once: what is remembered is what was counted, whatever a writer does meanwhile.
+                    let pair = word.load(Ordering::Relaxed);
+                    self.remembered.push(pair);
+                    self.count_pair(pair, matched);
                 }
-            } else if let Some(word) = main.get_mut(slot.0 as usize / 64) {
-                // A main view: there are at most as many workers as a slot has numbers below the first further view.
-                *word |= 1 << (slot.0 % 64);
-            } else {
-                further = true;
+                self.count_rows::<true>(width, &[], depth, matched, out)
             }
-        };
-        if holders.is_inline() {
-            self.remembered.iter().copied().flat_map(Held::pair).for_each(count);
-        } else {
-            holders.for_each_word(count);
-        }
-        if further {
-            self.count_further(holders, matched);
+            Cutoffs::Spread(holders) => {
+                self.next.fill(0);
+                holders.for_each_word(|held| self.count_word(held, matched));
+                self.count_rows::<true>(width, holders.dense(), depth, matched, out)
+            }
         }
     }
 
-    /// Counts the further views that have words, and main views once more.
-    #[cold]
-    fn count_further(&mut self, holders: &Holders<'_>, matched: usize) {
-        let mut covering = Vec::new();
-        let mut count = |held: Held| {
-            if held.cutoff() >= matched {
-                covering.push(held.slot());
-            }
-        };
-        if holders.is_inline() {
-            self.remembered.iter().copied().flat_map(Held::pair).for_each(&mut count);
-        } else {
-            holders.for_each_word(&mut count);
+    /// Notes who of a pair of holders covers what was matched, or some of it.
+    #[inline]
+    fn count_pair(&mut self, pair: u64, matched: usize) {
+        if pair != 0 {
+            Held::pair(pair).into_iter().for_each(|held| self.count_word(held, matched));
         }
-        for slot in covering {
-            if let Some((word, bit)) = self.seat(slot) {
+    }
+
+    /// Notes whether the holder of a word covers what was matched, or some of it.
+    #[inline]
+    fn count_word(&mut self, held: Held, matched: usize) {
+        let (slot, cutoff) = (held.slot(), held.cutoff());
+        if cutoff >= matched {
+            // A main view: there are at most as many workers as a slot has numbers below the first further view.
+            if let Some(word) = self.next[..self.stride].get_mut(slot.0 as usize / 64) {
+                *word |= 1 << (slot.0 % 64);
+            } else if let Some((word, bit)) = self.seat(slot) {
                 self.next[word] |= bit;
             }
+        } else if cutoff > 0 {
+            self.partial.push((cutoff as u32, Partial::View(slot)));
         }
     }
 
@@ -192,17 +174,55 @@ impl Active {
         Some((row + within, 1 << (slot.worker() % 64)))
     }
 
-    /// The first segment: whoever covers what was matched is active, and whoever covers less stops. Whether somebody does, and
-    /// whether everybody is active who covers this.
-    fn begin_with(&mut self, dense: &[AtomicU64], rows: usize) -> (bool, bool) {
-        std::mem::swap(&mut self.bits, &mut self.next);
-        self.next.fill(0);
-        let mut stop = 0;
-        for ((word, bits), cutoffs) in self.next[..rows].iter_mut().zip(&self.bits).zip(dense.chunks_exact(8)) {
-            *word = compare::at_least(cutoffs, 1) & !bits;
-            stop |= *word;
+    /// Keeps those that cover what was matched, by the table and, if `WORDS` were counted, by these. The others stop: in the
+    /// first segment all that cover any of it, later all that covered everything so far. Whether what was read fits together.
+    #[inline(always)]
+    fn count_rows<const WORDS: bool>(
+        &mut self,
+        width: impl Width,
+        table: &[Row],
+        depth: u32,
+        matched: usize,
+        out: &mut Found,
+    ) -> bool {
+        let first = if self.is_first { u64::MAX } else { 0 };
+        let (mut stop, mut within, mut left, mut others) = (0, 0, 0, 0);
+        let tabled = table.len().min(self.stride);
+        for (at, (bits, next)) in self.bits.iter_mut().zip(&mut self.next).enumerate() {
+            let reach = if at < tabled { width.reach(&table[at], matched) } else { Reach::default() };
+            let words = if WORDS { *next } else { 0 };
+            let enough = reach.enough | words;
+            let before = *bits & !first | (reach.some | words) & first;
+            *bits = before & enough;
+            *next = before & !enough;
+            stop |= *next;
+            within |= *next & reach.some;
+            left |= *bits;
+            others |= enough & !before;
         }
-        self.is_empty = self.bits.iter().all(|&word| word == 0);
+        self.is_empty = left == 0;
+        if WORDS && !self.partial.is_empty() {
+            if self.is_first {
+                self.stop_partial();
+            }
+        } else if within == 0 {
+            // Nobody stops in the middle of the segment.
+            self.is_first = false;
+            if others != 0 {
+                self.remembered.clear();
+            }
+            if stop != 0 {
+                append(depth, &self.next, self.stride, out);
+            }
+            return true;
+        }
+        self.is_first = false;
+        self.remembered.clear();
+        self.stop(width, &table[..tabled], depth, matched, out)
+    }
+
+    /// In the first segment, who covers the beginning of it by a word stops there.
+    fn stop_partial(&mut self) {
         for at in 0..self.partial.len() {
             if let (_, Partial::View(slot)) = self.partial[at]
                 && let Some((word, bit)) = self.seat(slot)
@@ -210,36 +230,19 @@ impl Active {
                 self.next[word] |= bit & !self.bits[word];
             }
         }
-        (stop != 0 || !self.partial.is_empty(), true)
-    }
-
-    /// A further segment: whoever does not cover what was matched stops. Whether somebody does, and whether everybody is active
-    /// who covers this.
-    #[inline]
-    fn keep_those_of_next(&mut self) -> (bool, bool) {
-        let (mut stop, mut left, mut others) = (0, 0, 0);
-        for (word, next) in self.bits.iter_mut().zip(&mut self.next) {
-            let stops = *word & !*next;
-            others |= *next & !*word;
-            *word &= *next;
-            *next = stops;
-            stop |= stops;
-            left |= *word;
-        }
-        self.is_empty = left == 0;
-        (stop != 0, others == 0)
     }
 
     /// Hands over those that stop in this segment, which are in `next`, shallowest first. Whether what was read fits together.
-    fn stop(&mut self, holders: &Holders<'_>, depth: u32, matched: usize, out: &mut Found) -> bool {
+    #[inline(always)]
+    fn stop(&mut self, width: impl Width, table: &[Row], depth: u32, matched: usize, out: &mut Found) -> bool {
         let mut partial = std::mem::take(&mut self.partial);
         // A slot may have come twice, beside a writer, or have stopped before.
         partial.retain(|&(_, partial)| match partial {
             Partial::View(slot) => self.take_stopped(slot),
             Partial::Class(_) => false,
         });
-        let fits = self.part_dense(holders, matched, &mut partial);
-        if fits && depth > 0 {
+        let fits = self.part_rows(width, table, matched, &mut partial);
+        if fits && depth > 0 && self.next.iter().any(|&word| word != 0) {
             append(depth, &self.next, self.stride, out);
         }
         partial.sort_unstable_by_key(|&(cutoff, _)| cutoff);
@@ -255,22 +258,19 @@ impl Active {
         fits
     }
 
-    /// Takes those that cover some of the segment, by the dense table, out of those that stop. As classes of one cutoff as
+    /// Takes those that cover some of the segment, by the table, out of those that stop. As classes of one cutoff as
     /// long as there are few, for many of a crowd stop where their common prompt ends. Whether what was read fits together.
-    fn part_dense(&mut self, holders: &Holders<'_>, matched: usize, partial: &mut Vec<(u32, Partial)>) -> bool {
+    #[inline(always)]
+    fn part_rows(&mut self, width: impl Width, table: &[Row], matched: usize, partial: &mut Vec<(u32, Partial)>) -> bool {
         self.classes.clear();
-        let dense = holders.dense();
-        let rows = (dense.len() / 8).min(self.stride);
         let mut classes = [0; CLASSES_MAX];
         let mut known = 0;
-        for at in 0..rows {
-            let cutoffs = &dense[at * 8..][..8];
-            let mut rest = self.next[at] & compare::at_least(cutoffs, 1);
+        for (at, row) in table.iter().enumerate() {
+            let mut rest = self.next[at] & width.reach(row, 1).some;
             while rest != 0 {
-                let worker = at as u32 * 64 + rest.trailing_zeros();
-                let cutoff = holders.dense_cutoff(worker);
-                let is_known = classes[..known].contains(&cutoff);
-                if cutoff >= matched || is_known {
+                let bit = rest.trailing_zeros();
+                let cutoff = cutoff_in(row, bit);
+                if cutoff >= matched || classes[..known].contains(&cutoff) {
                     // It is more by now, or was another a moment ago.
                     return false;
                 }
@@ -279,8 +279,8 @@ impl Active {
                     continue;
                 }
                 if known < CLASSES_MAX {
-                    let class = self.part_class(dense, rows, cutoff);
-                    if self.next[at] >> (worker % 64) & 1 == 1 {
+                    let class = self.part_class(width, table, cutoff);
+                    if self.next[at] >> bit & 1 == 1 {
                         return false;
                     }
                     classes[known] = cutoff;
@@ -288,8 +288,8 @@ impl Active {
                     partial.push((cutoff as u32, class));
                     rest &= self.next[at];
                 } else {
-                    partial.push((cutoff as u32, Partial::View(Slot(worker))));
-                    self.next[at] &= !(1 << (worker % 64));
+                    partial.push((cutoff as u32, Partial::View(Slot(at as u32 * 64 + bit))));
+                    self.next[at] &= !(1 << bit);
                 }
             }
         }
@@ -297,11 +297,12 @@ impl Active {
     }
 
     /// Takes all of one cutoff out of those that stop.
-    fn part_class(&mut self, dense: &[AtomicU64], rows: usize, cutoff: usize) -> Partial {
+    #[inline(always)]
+    fn part_class(&mut self, width: impl Width, table: &[Row], cutoff: usize) -> Partial {
         let start = self.classes.len();
         self.classes.resize(start + self.stride, 0);
-        for ((class, next), cutoffs) in self.classes[start..].iter_mut().zip(&mut self.next[..rows]).zip(dense.chunks_exact(8)) {
-            *class = *next & compare::at_least(cutoffs, cutoff) & !compare::at_least(cutoffs, cutoff + 1);
+        for ((class, next), row) in self.classes[start..].iter_mut().zip(&mut self.next).zip(table) {
+            *class = *next & width.reach(row, cutoff).enough & !width.reach(row, cutoff + 1).enough;
             *next &= !*class;
         }
         Partial::Class(start / self.stride)
@@ -316,23 +317,33 @@ impl Active {
     }
 }
 
-/// Adds a level of those whose bits are set, in rows of `stride` words for one view after the other.
+/// The cutoff of the worker whose bit is `bit`.
+fn cutoff_in(row: &Row, bit: u32) -> usize {
+    (row[bit as usize / 8].load(Ordering::Relaxed) >> (bit % 8 * 8) & 0x7f) as usize
+}
+
+/// Adds a level of those whose bits are set, of which there is one, in rows of `stride` words for one view after the other.
 #[inline]
 fn append(depth: u32, bits: &[u64], stride: usize, out: &mut Found) {
-    let main = &bits[..stride];
-    let words = main.iter().filter(|&&word| word != 0).count();
-    if words * SPARSE > stride {
-        out.append_bits(depth, main);
-    } else if words > 0 {
-        append_rows(depth, 0, main, out);
-    }
-    if bits.len() > stride {
-        (1u8..).zip(bits[stride..].chunks(stride)).for_each(|(view, row)| append_rows(depth, view, row, out));
+    if bits.len() == stride && stride < SPARSE {
+        out.append_bits(depth, bits);
+    } else {
+        append_many(depth, bits, stride, out);
     }
 }
 
-/// A level is kept as bits if more than one word in so many says anything.
+/// A level is kept as bits if there are fewer words, or if more than one in so many says anything.
 const SPARSE: usize = 8;
+
+fn append_many(depth: u32, bits: &[u64], stride: usize, out: &mut Found) {
+    let main = &bits[..stride];
+    if main.iter().filter(|&&word| word != 0).count() * SPARSE > stride {
+        out.append_bits(depth, main);
+    } else {
+        append_rows(depth, 0, main, out);
+    }
+    (1u8..).zip(bits[stride..].chunks(stride)).for_each(|(view, row)| append_rows(depth, view, row, out));
+}
 
 fn append_rows(depth: u32, view: u8, row: &[u64], out: &mut Found) {
     for (at, &word) in (0u32..).zip(row) {

@@ -5,39 +5,61 @@
 //! have been another parent's. Every time around means that a writer has finished a change of structure, so some thread
 //! always gets on.
 
+#![expect(clippy::inline_always, reason = "work is compiled for a width only where it is inlined: see `compare::Work`")]
+
 mod active;
 mod ahead;
 mod walk;
 
 use super::core::Core;
 use crate::matches::Found;
-use crate::raw::compare::common_prefix;
+use crate::raw::compare::{Width, Work, common_prefix, widest};
 use crate::raw::holders::{Holders, Slot, prefix};
 use crate::raw::segments::{SegmentId, Window};
 use crate::sync::atomic::{Ordering, fence};
 use crate::{ContentHash, Runs};
 pub(crate) use active::Active;
+use ahead::Ahead;
 use walk::{Torn, Walk};
+
+/// A lookup.
+struct Find<'a> {
+    core: &'a Core,
+    request: &'a [ContentHash],
+    active: &'a mut Active,
+    out: &'a mut Found,
+}
+
+impl Work for Find<'_> {
+    /// How often it had to look again.
+    type Output = u32;
+
+    #[inline(always)]
+    fn with(self, width: impl Width) -> u32 {
+        let mut retries = 0;
+        while self.core.walk(width, self.request, self.active, self.out).is_err() {
+            retries += 1;
+        }
+        retries
+    }
+}
 
 impl Core {
     /// Finds out who covers how much of `request`. How often it had to look again.
     pub(crate) fn find(&self, request: &[ContentHash], active: &mut Active, out: &mut Found) -> u32 {
-        let mut retries = 0;
-        out.clear();
-        while self.walk(request, active, out).is_err() {
-            retries += 1;
-            out.clear();
-        }
-        retries
+        Ahead::begin(request);
+        widest(Find { core: self, request, active, out })
     }
 
     /// One walk.
-    fn walk(&self, request: &[ContentHash], active: &mut Active, out: &mut Found) -> Result<(), Torn> {
+    #[inline(always)]
+    fn walk(&self, width: impl Width, request: &[ContentHash], active: &mut Active, out: &mut Found) -> Result<(), Torn> {
+        out.clear();
         // Acquire: whoever sees that a number has changed hands sees nothing of its former owner.
         let epoch = self.epoch.load(Ordering::Acquire);
         active.begin(self.workers.load(Ordering::Relaxed));
         let mut walk = Walk::new(self, request);
-        walk.run(active, out)?;
+        walk.run(width, active, out)?;
         active.finish(walk.depth as u32, out);
         // A worker's number that was given to another worker meanwhile would mix the two. Acquire fence: if a load before it saw a
         // word of the other worker, then the load below sees that the number has changed hands.
@@ -60,8 +82,8 @@ impl Core {
             let rest = &request[depth..];
             let id = parent.map_or(SegmentId::ROOT, |window| window.id);
             let hash = self.edge(id, offset, rest[0].0);
-            let linked = parent.map(|window| window.record().link()).filter(|link| link.offset == offset);
-            let found = linked.and_then(|link| self.peek(link.child, id, offset, slot, rest));
+            let linked = parent.map(|window| window.record().link()).filter(|link| link.offset() == offset);
+            let found = linked.and_then(|link| self.peek(link.child(), id, offset, slot, rest));
             let found =
                 found.or_else(|| self.edges.find(&self.segments.slabs, hash, |child| self.peek(child, id, offset, slot, rest)));
             if parent.is_some_and(|window: Window<'_>| !window.holds()) {
