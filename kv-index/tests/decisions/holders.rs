@@ -137,3 +137,39 @@ fn a_view_that_is_cleared_leaves_the_others_their_places() {
     assert_eq!([0, 1, 2].map(digest), [100, 0, 40]);
     assert_eq!(scene.chain.index().depth(WorkerId(0), View(2), &request(0..100)), 40);
 }
+
+/// A table of cutoffs has rows of 64 workers, and up to two of them in the record; results are words of 64 workers too.
+#[test]
+fn fleets_of_every_size_around_a_row_are_scored_apart() {
+    for fleet in [4, 5, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257] {
+        let mut scene = Scene::new(fleet);
+        // Over two segments: a third stops in the first, a third at its end, a third goes on.
+        let reach = |seat: usize| [1 + seat as u64 % 63, 64, 65 + seat as u64 % 30][seat % 3];
+        (0..fleet).for_each(|seat| _ = scene.store(seat, None, &agreed(0..reach(seat))));
+        let expected: Vec<_> = (0..fleet).map(|seat| (seat as u32, reach(seat))).collect();
+        assert_eq!(scene.depths(0..100), expected, "a fleet of {fleet}");
+        // The last worker has the highest bit of the last word; then it leaves and its number is another's.
+        scene.remove(fleet - 1, [NAME]);
+        assert_eq!(scene.depths(0..100), expected[..fleet - 1], "a fleet of {fleet}");
+        scene.leave(0);
+        scene.add();
+        assert_eq!(scene.depths(0..100), expected[1..fleet - 1], "a fleet of {fleet}");
+    }
+}
+
+/// Further views have rows of their own behind those of the workers, so that few workers with many views are many rows.
+#[test]
+fn views_of_small_and_large_fleets_are_told_apart_from_workers() {
+    for (fleet, views) in [(1, 31), (3, 9), (64, 3), (65, 8), (130, 5)] {
+        let mut scene = Scene::with_views(fleet, views);
+        for seat in 0..fleet {
+            scene.store(seat, None, &agreed(0..70));
+            for view in 1..views {
+                scene.store_in(view, seat, None, &agreed(0..1 + (seat as u64 * 7 + u64::from(view) * 11) % 70));
+            }
+        }
+        let expected: Vec<_> = (0..fleet).map(|seat| (seat as u32, 70)).collect();
+        assert_eq!(scene.depths(0..80), expected, "{fleet} workers of {views} views");
+        scene.compare();
+    }
+}
