@@ -27,9 +27,11 @@
 mod candidate;
 pub mod cost;
 pub mod limits;
+pub mod liveness;
 mod record;
 mod router;
 pub mod select;
+mod sync;
 
 pub use candidate::{Candidate, Load, Request};
 pub use record::{Record, Scored};
