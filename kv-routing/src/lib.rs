@@ -28,6 +28,7 @@ mod candidate;
 pub mod cost;
 pub mod limits;
 pub mod liveness;
+pub mod load;
 mod record;
 mod router;
 pub mod select;

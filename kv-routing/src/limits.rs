@@ -55,3 +55,40 @@ pub const WORKERS_MAX: usize = 1 << 16;
 
 /// Most transitions that wait to be polled: one for each worker.
 pub const TRANSITIONS_MAX: usize = WORKERS_MAX;
+
+// What is known of each worker: load.
+
+/// How long a rank's sample counts: a poll's interval of ten seconds, and half of one more for an answer that is late.
+pub const FRESH_FOR: Duration = Duration::from_secs(15);
+
+/// What a pushed record takes from its making to its receipt, at least. Rather too much: a request that it does not know yet must not
+/// count as known.
+pub const TRANSIT: Duration = Duration::from_millis(20);
+
+/// How far times may go back between two calls without the clock having gone back: threads look at the clock before they wait for
+/// a lock, and a loaded machine may let them wait.
+pub const CLOCK_JITTER: Duration = Duration::from_secs(1);
+
+/// Most data-parallel ranks of one worker: the widest deployments have 256 or so.
+pub const RANKS_MAX: usize = 1024;
+
+/// Most requests that a rank can mean to have. Engines run a thousand at a time.
+pub const REQUESTS_MAX: f64 = 1e6;
+
+/// Most tokens that a queue can mean to hold: [`REQUESTS_MAX`] prompts of a million tokens.
+pub const TOKENS_MAX: f64 = 1e12;
+
+/// Above this, a share of the cache in use is no share (a percentage, perhaps). Somewhat above 1 a lone request overdraws it.
+pub const KV_USAGE_MAX: f64 = 2.0;
+
+/// Most tokens that a rank can mean to compute in a second: a hundred times the fastest prefill known.
+pub const RATE_MAX_TOKENS_PER_S: f64 = 1e8;
+
+/// Tokens of a waiting prompt, where an engine tells only how many wait.
+pub const QUEUED_PROMPT_TOKENS: u64 = 1_024;
+
+/// Most dispatches of one worker that are told apart until a sample covers them. Beyond that, the oldest count together.
+pub const CREDITS_MAX: usize = 8_192;
+
+/// The longest load endpoint's body that is read, in bytes. vLLM's and SGLang's `/metrics` have some 100 kB, a hundred ranks' ten times that.
+pub const LOAD_BODY_BYTES_MAX: usize = 16 << 20;

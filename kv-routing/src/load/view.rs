@@ -1,0 +1,90 @@
+//! What a decision reads of one worker.
+
+use std::time::Duration;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// How busy one worker is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct View {
+    /// Requests sent from here that are not complete.
+    pub in_flight: u32,
+    /// Requests that run, by its own account; 0 without a fresh one.
+    pub running: u32,
+    /// Requests that wait, by its own account; 0 without a fresh one.
+    pub waiting: u32,
+    /// Prompt tokens that it must compute before it gets to a new prompt: by its own account and what was sent since; without
+    /// a fresh account, those of all requests sent from here that have no first token.
+    pub queued_tokens: u64,
+    /// Tokens that it computes in a second, over the ranks that run something and say so.
+    pub rate_tokens_per_s: Option<f64>,
+    /// The share of its KV cache in use, 0 to 1, on average over ranks.
+    pub kv_usage: Option<f64>,
+    /// When the oldest of its ranks' fresh samples was taken. `None` if none is fresh: then it has not reported.
+    pub sampled_at: Option<Duration>,
+}
+
+/// A view in words that can be read while they are written.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    in_flight: AtomicU64,
+    running: AtomicU64,
+    waiting: AtomicU64,
+    /// With a fresh account, and without.
+    queued_tokens: AtomicU64,
+    own_tokens: AtomicU64,
+    /// Bits of doubles; NaN for none.
+    rate_tokens_per_s: AtomicU64,
+    kv_usage: AtomicU64,
+    /// In nanoseconds and one more; 0 for never.
+    sampled_at: AtomicU64,
+    fresh_until: AtomicU64,
+}
+
+impl View {
+    /// Whether the worker's own account is part of it.
+    pub fn is_reported(&self) -> bool {
+        self.sampled_at.is_some()
+    }
+}
+
+impl Published {
+    /// Publishes `view`, which counts until `fresh_until`, and then `own_tokens` alone. For one writer at a time.
+    pub(super) fn set(&self, view: &View, own_tokens: u64, fresh_until: Duration) {
+        // Relaxed throughout: each word is true by itself at some moment, and no word is needed to make sense of another. The sum
+        // of queue and credit is one word, which is why a reader never sees half of a sample's taking over.
+        let set = |word: &AtomicU64, value: u64| word.store(value, Ordering::Relaxed);
+        set(&self.in_flight, view.in_flight.into());
+        set(&self.running, view.running.into());
+        set(&self.waiting, view.waiting.into());
+        set(&self.queued_tokens, view.queued_tokens);
+        set(&self.own_tokens, own_tokens);
+        set(&self.rate_tokens_per_s, view.rate_tokens_per_s.unwrap_or(f64::NAN).to_bits());
+        set(&self.kv_usage, view.kv_usage.unwrap_or(f64::NAN).to_bits());
+        set(&self.sampled_at, view.sampled_at.map_or(0, word));
+        set(&self.fresh_until, view.sampled_at.map_or(0, |_| word(fresh_until)));
+    }
+
+    pub(super) fn view(&self, now: Duration) -> View {
+        let word_of = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let count = |word: &AtomicU64| u32::try_from(word_of(word)).unwrap_or(u32::MAX);
+        let in_flight = count(&self.in_flight);
+        if word(now) > word_of(&self.fresh_until) {
+            return View { in_flight, queued_tokens: word_of(&self.own_tokens), ..View::default() };
+        }
+        let double = |word: &AtomicU64| Some(f64::from_bits(word_of(word))).filter(|value| !value.is_nan());
+        View {
+            in_flight,
+            running: count(&self.running),
+            waiting: count(&self.waiting),
+            queued_tokens: word_of(&self.queued_tokens),
+            rate_tokens_per_s: double(&self.rate_tokens_per_s),
+            kv_usage: double(&self.kv_usage),
+            sampled_at: word_of(&self.sampled_at).checked_sub(1).map(Duration::from_nanos),
+        }
+    }
+}
+
+fn word(moment: Duration) -> u64 {
+    u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+}
