@@ -24,6 +24,7 @@
 //! [`ready`](Candidate::ready).
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 mod candidate;
 pub mod cost;
 pub mod limits;

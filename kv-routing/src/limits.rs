@@ -92,3 +92,17 @@ pub const CREDITS_MAX: usize = 8_192;
 
 /// The longest load endpoint's body that is read, in bytes. vLLM's and SGLang's `/metrics` have some 100 kB, a hundred ranks' ten times that.
 pub const LOAD_BODY_BYTES_MAX: usize = 16 << 20;
+
+// What is known of each worker: accounting.
+
+/// Most prefixes with predicted placements: a prompt has some ten of them, so thousands of prompts without a first token, some 10 MB.
+pub const PREDICTION_KEYS_MAX: usize = 1 << 16;
+
+/// Most workers that one prefix is predicted at. Who would be the fifth replaces the one whose prediction ends first.
+pub const PREDICTION_WORKERS_MAX: usize = 4;
+
+/// How long a prediction holds whose request is never heard of again: as long as a client waits for its first token.
+pub const PREDICTION_TTL: Duration = Duration::from_mins(1);
+
+/// How long after a prompt's first token its cache events may take to come. Engines publish with the step; a relay adds milliseconds.
+pub const SETTLE_AFTER: Duration = Duration::from_secs(1);

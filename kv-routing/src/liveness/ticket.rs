@@ -50,6 +50,11 @@ impl Task {
         Self { prefill_tokens, kind: Kind::PrefillLeg }
     }
 
+    /// Prompt tokens that the worker must compute.
+    pub const fn prefill_tokens(&self) -> u64 {
+        self.prefill_tokens
+    }
+
     /// Whether it can be said of the request that it does not move.
     pub const fn has_progress_signal(&self) -> bool {
         matches!(self.kind, Kind::Streamed)

@@ -1,0 +1,421 @@
+//! Who is expected to hold which prefixes, as soon as they are computed.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::PrefixKeys;
+use super::keys::Key;
+use crate::limits::{PREDICTION_KEYS_MAX, PREDICTION_TTL, PREDICTION_WORKERS_MAX, SETTLE_AFTER};
+
+/// A worker that is expected to hold the beginning of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// The caller's number for it.
+    pub worker: u32,
+    /// How many of the prompt's first blocks.
+    pub blocks: u32,
+}
+
+/// The table. Placements are numbered, so that the end of one takes nothing from another.
+#[derive(Debug, Default)]
+pub(super) struct Placements {
+    prefixes: HashMap<u64, Prefix>,
+    /// In the order of booking. An entry counts while its prefix says that it is in it.
+    queue: VecDeque<Queued>,
+    /// Of the next placement, and of the next entry of the queue.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Prefix {
+    /// The number of its entry in the queue.
+    queued: u64,
+    holders: Vec<Holder>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    hash: u64,
+    number: u64,
+    expires: Duration,
+}
+
+/// A worker at which a prefix is placed.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    worker: u32,
+    /// The placement that made it so. Later ones join it.
+    born: u64,
+    /// Placements whose prompt is not computed yet, and when to give up on the last of them.
+    pending: u32,
+    expires: Duration,
+    /// Until when events of computed prompts may be on their way.
+    settled: Duration,
+}
+
+impl Placements {
+    /// A prompt is sent to `worker`. Returns the placement's number.
+    pub(super) fn place(&mut self, now: Duration, worker: u32, keys: &PrefixKeys) -> u64 {
+        let number = self.number();
+        let expires = now.saturating_add(PREDICTION_TTL);
+        self.expire(now);
+        for key in keys.keys() {
+            self.hold(now, key.hash, Holder { worker, born: number, pending: 1, expires, settled: Duration::ZERO });
+        }
+        number
+    }
+
+    /// Who is expected to hold the most of a prompt, each worker once, the longest prefixes first.
+    pub(super) fn find(&self, now: Duration, keys: &PrefixKeys, found: &mut Vec<Predicted>) {
+        found.clear();
+        for Key { blocks, hash } in keys.keys().iter().rev() {
+            let Some(prefix) = self.prefixes.get(hash) else { continue };
+            for holder in prefix.holders.iter().filter(|holder| now < holder.ends()) {
+                if found.iter().all(|longer| longer.worker != holder.worker) {
+                    found.push(Predicted { worker: holder.worker, blocks: *blocks });
+                }
+            }
+        }
+    }
+
+    /// Placement `number` at `worker` came to nothing.
+    pub(super) fn withdraw(&mut self, number: u64, worker: u32, keys: &PrefixKeys) {
+        self.change(worker, keys.keys(), |holder| {
+            if holder.born <= number {
+                holder.pending = holder.pending.saturating_sub(1);
+            }
+            holder.ends() > Duration::ZERO
+        });
+    }
+
+    /// The prompt of placement `number` is computed: the events that say so are on their way.
+    pub(super) fn settle(&mut self, now: Duration, number: u64, worker: u32, keys: &PrefixKeys) {
+        let settled = now.saturating_add(SETTLE_AFTER);
+        self.change(worker, keys.keys(), |holder| {
+            if holder.born <= number {
+                holder.pending = holder.pending.saturating_sub(1);
+                holder.settled = settled;
+            }
+            true
+        });
+    }
+
+    /// The index shows the first `blocks` of a prompt at `worker`.
+    pub(super) fn confirm(&mut self, worker: u32, keys: &PrefixKeys, blocks: u32) {
+        let shown = keys.keys().partition_point(|key| key.blocks <= blocks);
+        self.change(worker, &keys.keys()[..shown], |_| false);
+    }
+
+    /// The worker is gone.
+    pub(super) fn forget(&mut self, worker: u32) {
+        self.prefixes.retain(|_, prefix| {
+            prefix.holders.retain(|holder| holder.worker != worker);
+            !prefix.holders.is_empty()
+        });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn hold(&mut self, now: Duration, hash: u64, new: Holder) {
+        if let Some(prefix) = self.prefixes.get_mut(&hash) {
+            return prefix.hold(now, new);
+        }
+        self.make_room();
+        let queued = self.number();
+        self.queue.push_back(Queued { hash, number: queued, expires: new.expires });
+        self.prefixes.insert(hash, Prefix { queued, holders: vec![new] });
+    }
+
+    /// Makes room for one prefix more. Every prefix has one entry in the queue, so there is an end to it.
+    fn make_room(&mut self) {
+        while self.prefixes.len() >= PREDICTION_KEYS_MAX {
+            let Some(oldest) = self.queue.pop_front() else { return };
+            if self.is_current(&oldest) {
+                self.prefixes.remove(&oldest.hash);
+            }
+        }
+        if self.queue.len() >= 2 * PREDICTION_KEYS_MAX {
+            // Entries of prefixes that went by themselves. At least half of the queue is such, so this is rare.
+            let prefixes = &self.prefixes;
+            self.queue.retain(|entry| prefixes.get(&entry.hash).is_some_and(|prefix| prefix.queued == entry.number));
+        }
+    }
+
+    /// Lets go what has expired, as far as it stands at the head of the queue. What is live there, because it was placed again, goes to
+    /// the end with its own time, which is ahead of `now`: no entry is looked at twice.
+    fn expire(&mut self, now: Duration) {
+        while let Some(head) = self.queue.pop_front_if(|head| head.expires <= now) {
+            if !self.is_current(&head) {
+                continue;
+            }
+            let Some(prefix) = self.prefixes.get_mut(&head.hash) else { continue };
+            prefix.holders.retain(|holder| now < holder.ends());
+            match prefix.holders.iter().map(Holder::ends).max() {
+                Some(expires) => self.queue.push_back(Queued { expires, ..head }),
+                None => _ = self.prefixes.remove(&head.hash),
+            }
+        }
+    }
+
+    fn is_current(&self, entry: &Queued) -> bool {
+        self.prefixes.get(&entry.hash).is_some_and(|prefix| prefix.queued == entry.number)
+    }
+
+    /// Changes `worker` as a holder of these prefixes. Holders for which `keep` says no are gone.
+    fn change(&mut self, worker: u32, keys: &[Key], mut keep: impl FnMut(&mut Holder) -> bool) {
+        for key in keys {
+            let Some(prefix) = self.prefixes.get_mut(&key.hash) else { continue };
+            prefix.holders.retain_mut(|holder| holder.worker != worker || keep(holder));
+            if prefix.holders.is_empty() {
+                self.prefixes.remove(&key.hash);
+            }
+        }
+    }
+}
+
+impl Prefix {
+    fn hold(&mut self, now: Duration, new: Holder) {
+        self.holders.retain(|holder| now < holder.ends());
+        if let Some(holder) = self.holders.iter_mut().find(|holder| holder.worker == new.worker) {
+            holder.pending = holder.pending.saturating_add(1);
+            holder.expires = new.expires;
+        } else if self.holders.len() < PREDICTION_WORKERS_MAX {
+            self.holders.push(new);
+        } else if let Some(first) = self.holders.iter_mut().min_by_key(|holder| holder.ends()) {
+            *first = new;
+        }
+    }
+}
+
+impl Holder {
+    /// When it is no holder any more; 0 if it is none already.
+    fn ends(&self) -> Duration {
+        if self.pending > 0 { self.expires.max(self.settled) } else { self.settled }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kv_index::ContentHash;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// A prompt of `blocks` blocks, of which all prompts of one `family` share as many as they have.
+    fn keys(family: u64, blocks: u64) -> PrefixKeys {
+        let prompt: Vec<_> = (0..blocks).map(|block| ContentHash(family << 32 | block)).collect();
+        PrefixKeys::of(&prompt)
+    }
+
+    fn found(placements: &Placements, now: Duration, keys: &PrefixKeys) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        placements.find(now, keys, &mut found);
+        found.into_iter().map(|predicted| (predicted.worker, predicted.blocks)).collect()
+    }
+
+    // D30, and the pin of section 12.
+    #[test]
+    fn a_prompt_of_ten_blocks_is_found_at_ten_by_itself_and_at_eight_by_a_longer_sibling() {
+        let mut placements = Placements::default();
+        placements.place(s(0), 3, &keys(1, 10));
+        assert_eq!(found(&placements, s(1), &keys(1, 10)), [(3, 10)]);
+        assert_eq!(found(&placements, s(1), &keys(1, 12)), [(3, 8)]);
+        assert_eq!(found(&placements, s(1), &keys(1, 5)), [(3, 4)]);
+        assert_eq!(found(&placements, s(1), &keys(2, 10)), []);
+    }
+
+    // Defect 9, and the pin of section 12.
+    #[test]
+    fn more_live_keys_than_there_is_room_for_push_the_oldest_out_and_return() {
+        let mut placements = Placements::default();
+        let count = PREDICTION_KEYS_MAX as u64 + 100;
+        for family in 0..count {
+            placements.place(s(0), 1, &keys(family, 1));
+        }
+        assert_eq!((placements.len(), placements.queue.len()), (PREDICTION_KEYS_MAX, PREDICTION_KEYS_MAX));
+        let is_kept = |family| !found(&placements, s(1), &keys(family, 1)).is_empty();
+        assert!(is_kept(count - 1) && is_kept(100) && !is_kept(99) && !is_kept(0));
+    }
+
+    // Defect 9: an expired head with newer live placements goes to the end with its newest expiry.
+    #[test]
+    fn a_head_that_was_placed_again_goes_to_the_end_once() {
+        let mut placements = Placements::default();
+        for _ in 0..3 {
+            placements.place(s(0), 1, &keys(1, 1));
+            placements.place(s(0), 1, &keys(2, 1));
+        }
+        placements.place(s(30), 2, &keys(1, 1));
+        placements.place(PREDICTION_TTL, 9, &keys(3, 1));
+        assert_eq!((placements.len(), placements.queue.len()), (2, 2));
+        assert_eq!(found(&placements, PREDICTION_TTL, &keys(1, 1)), [(2, 1)], "worker 1's has expired");
+        placements.place(PREDICTION_TTL + s(30), 9, &keys(4, 1));
+        assert_eq!(placements.len(), 2);
+    }
+
+    #[test]
+    fn placed_and_withdrawn_for_ever_it_does_not_grow() {
+        let mut placements = Placements::default();
+        for family in 0..5 * PREDICTION_KEYS_MAX as u64 {
+            let number = placements.place(s(0), 1, &keys(family, 1));
+            placements.withdraw(number, 1, &keys(family, 1));
+        }
+        assert_eq!(placements.len(), 0);
+        assert!(placements.queue.len() <= 2 * PREDICTION_KEYS_MAX);
+    }
+
+    #[test]
+    fn the_end_of_one_placement_takes_nothing_from_another() {
+        let mut placements = Placements::default();
+        let prompt = keys(1, 4);
+        let first = placements.place(s(0), 1, &prompt);
+        placements.confirm(1, &prompt, 4);
+        assert_eq!(placements.len(), 0, "the index shows it");
+        placements.place(s(0), 1, &prompt);
+        placements.withdraw(first, 1, &prompt);
+        placements.settle(s(0), first, 1, &prompt);
+        assert_eq!(found(&placements, s(9), &prompt), [(1, 4)]);
+    }
+
+    #[test]
+    fn a_failure_after_a_computed_sibling_leaves_only_what_is_on_its_way() {
+        let mut placements = Placements::default();
+        let prompt = keys(1, 4);
+        let [computed, failed] = [0, 0].map(|now| placements.place(s(now), 1, &prompt));
+        placements.settle(s(5), computed, 1, &prompt);
+        placements.withdraw(failed, 1, &prompt);
+        assert_eq!((found(&placements, s(5), &prompt), found(&placements, s(6), &prompt)), (vec![(1, 4)], vec![]));
+    }
+
+    #[test]
+    fn of_more_workers_than_a_key_has_room_for_the_first_to_expire_goes() {
+        let mut placements = Placements::default();
+        (0..6).for_each(|worker| _ = placements.place(s(worker.into()), worker, &keys(1, 1)));
+        assert_eq!(found(&placements, s(9), &keys(1, 1)).len(), PREDICTION_WORKERS_MAX);
+        assert!(found(&placements, s(9), &keys(1, 1)).iter().all(|&(worker, _)| worker >= 2));
+        placements.forget(5);
+        assert!(found(&placements, s(9), &keys(1, 1)).iter().all(|&(worker, _)| (2..5).contains(&worker)));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Pass(u64),
+        Place { worker: u32, family: u64, blocks: u64 },
+        Withdraw(usize),
+        Settle(usize),
+        Confirm { worker: u32, family: u64, blocks: u64, shown: u32 },
+        Forget(u32),
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        let (worker, family, blocks) = (0u32..4, 0u64..3, 1u64..12);
+        prop_oneof![
+            2 => (0u64..50).prop_map(Step::Pass),
+            5 => (worker.clone(), family.clone(), blocks.clone()).prop_map(|(worker, family, blocks)| Step::Place { worker, family, blocks }),
+            2 => any::<usize>().prop_map(Step::Withdraw),
+            2 => any::<usize>().prop_map(Step::Settle),
+            1 => (worker.clone(), family, blocks, 0u32..12)
+                .prop_map(|(worker, family, blocks, shown)| Step::Confirm { worker, family, blocks, shown }),
+            1 => worker.prop_map(Step::Forget),
+        ]
+    }
+
+    /// The same by the letter: every prefix at every worker with the list of who placed it.
+    #[derive(Default)]
+    struct Model(BTreeMap<(u64, u32), Held>);
+
+    #[derive(Default)]
+    struct Held {
+        pending: Vec<u64>,
+        expires: Duration,
+        settled: Duration,
+    }
+
+    impl Held {
+        fn is_live(&self, now: Duration) -> bool {
+            now < self.settled || (!self.pending.is_empty() && now < self.expires)
+        }
+    }
+
+    impl Model {
+        fn each(&mut self, worker: u32, keys: &PrefixKeys, mut change: impl FnMut(u32, &mut Held)) {
+            for key in keys.keys() {
+                if let Some(held) = self.0.get_mut(&(key.hash, worker)) {
+                    change(key.blocks, held);
+                }
+            }
+        }
+
+        fn longest(&self, now: Duration, worker: u32, keys: &PrefixKeys) -> Option<u32> {
+            let live = |key: &&Key| self.0.get(&(key.hash, worker)).is_some_and(|held| held.is_live(now));
+            keys.keys().iter().rev().find(live).map(|key| key.blocks)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_is_what_its_placements_say(steps in prop::collection::vec(any_step(), 1..60)) {
+            let (mut placements, mut model, mut now) = (Placements::default(), Model::default(), s(0));
+            let mut placed: Vec<(u64, u32, PrefixKeys)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Pass(seconds) => now += s(seconds),
+                    Step::Place { worker, family, blocks } => {
+                        let keys = keys(family, blocks);
+                        let number = placements.place(now, worker, &keys);
+                        model.0.retain(|_, held| held.is_live(now));
+                        for key in keys.keys() {
+                            let held = model.0.entry((key.hash, worker)).or_default();
+                            held.pending.push(number);
+                            held.expires = now + PREDICTION_TTL;
+                        }
+                        placed.push((number, worker, keys));
+                    }
+                    Step::Withdraw(nth) if !placed.is_empty() => {
+                        let (number, worker, keys) = placed.swap_remove(nth % placed.len());
+                        placements.withdraw(number, worker, &keys);
+                        model.each(worker, &keys, |_, held| held.pending.retain(|by| *by != number));
+                    }
+                    Step::Settle(nth) if !placed.is_empty() => {
+                        let (number, worker, keys) = placed.swap_remove(nth % placed.len());
+                        placements.settle(now, number, worker, &keys);
+                        model.each(worker, &keys, |_, held| {
+                            if let Some(place) = held.pending.iter().position(|by| *by == number) {
+                                held.pending.remove(place);
+                                held.settled = now + SETTLE_AFTER;
+                            }
+                        });
+                    }
+                    Step::Confirm { worker, family, blocks, shown } => {
+                        placements.confirm(worker, &keys(family, blocks), shown);
+                        model.each(worker, &keys(family, blocks), |blocks, held| if blocks <= shown { *held = Held::default() });
+                    }
+                    Step::Forget(worker) => {
+                        placements.forget(worker);
+                        model.0.retain(|(_, holder), _| *holder != worker);
+                    }
+                    _ => {}
+                }
+                for prompt in (0..3).flat_map(|family| [1, 5, 8, 11].map(|blocks| keys(family, blocks))) {
+                    let mut told = found(&placements, now, &prompt);
+                    told.sort_unstable();
+                    let expected: Vec<_> = (0..4).filter_map(|worker| Some((worker, model.longest(now, worker, &prompt)?))).collect();
+                    prop_assert_eq!(told, expected);
+                }
+            }
+        }
+    }
+}
