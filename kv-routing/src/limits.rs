@@ -106,3 +106,42 @@ pub const PREDICTION_TTL: Duration = Duration::from_mins(1);
 
 /// How long after a prompt's first token its cache events may take to come. Engines publish with the step; a relay adds milliseconds.
 pub const SETTLE_AFTER: Duration = Duration::from_secs(1);
+
+// What is known of each worker: overload and warm-up.
+
+/// Waiting requests at which a worker has too much: about what an engine lets start with one step.
+pub const OVERLOAD_WAITING: u32 = 8;
+
+/// The share of the KV cache in use at which a worker has too much: beyond it, engines begin to preempt.
+pub const OVERLOAD_KV_USAGE: f64 = 0.8;
+
+/// What a request that is turned away is told to wait: the interval of load polls.
+pub const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// How long a worker that has come, or returned, is young.
+pub const YOUNG_FOR: Duration = Duration::from_mins(1);
+
+/// The share of misses that workers get that are warmed: four workers' worth of a fleet's misses would fill one four times as fast.
+pub const WARMUP_SHARE: f64 = 0.25;
+
+/// A cache of so many blocks is one: 16,384 tokens at 16 a block, some long prompts.
+pub const WARMUP_BLOCKS: u64 = 1_024;
+
+/// Who has less than this share of what the others have is thin.
+pub const WARMUP_THIN_RATIO: f64 = 0.5;
+
+/// Hits from one diversion to the next: so rare that the fleet's reuse hardly suffers.
+pub const WARMUP_DIVERT_EVERY: u32 = 8;
+
+/// A request of which nobody holds more than this share is a miss: affinity would save little.
+pub const MISS_SHARE: f64 = 0.3;
+
+/// A request of which nobody holds more than so many blocks is a miss too, if they are less than half of it: a shared chat template is no
+/// prefix of one's own.
+pub const MISS_BLOCKS: u64 = 4;
+
+/// How long a worker with requests under way takes no second diversion: until the first one's blocks show in the index.
+pub const DIVERSION_REST: Duration = Duration::from_secs(2);
+
+/// How often the index is asked for its workers' sizes.
+pub const SIZES_EVERY: Duration = Duration::from_secs(1);

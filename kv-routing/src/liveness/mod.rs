@@ -3,7 +3,7 @@
 //! A health check asks seldom and counts its failures; a worker whose host is gone, or whose engine hangs while its HTTP side still
 //! answers, goes on collecting requests for a minute. Traffic knows sooner. A [`Tracker`] is told what every channel to every
 //! worker of a fleet brings, and sets and ends *vetoes*. A veto steers and never refuses: who has only vetoed workers uses them
-//! (`overload`).
+//! ([`overload`](crate::overload)).
 //!
 //! ```
 //! use std::time::Duration;

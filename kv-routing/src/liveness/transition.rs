@@ -55,7 +55,7 @@ pub enum Cause {
 }
 
 impl Transition {
-    /// The worker may be used again. It should count as newly admitted (`warmup`): it may have lost its cache.
+    /// The worker may be used again. It should count as newly admitted ([`warmup`](crate::warmup)): it may have lost its cache.
     pub fn readmits(&self) -> bool {
         self.to.is_none()
     }
