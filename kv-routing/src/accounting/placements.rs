@@ -88,11 +88,11 @@ impl Placements {
         });
     }
 
-    /// The prompt of placement `number` is computed: the events that say so are on their way.
+    /// The prompt of placement `number` is computed: the events that say so are on their way. One that has expired stays so.
     pub(super) fn settle(&mut self, now: Duration, number: u64, worker: u32, keys: &PrefixKeys) {
         let settled = now.saturating_add(SETTLE_AFTER);
         self.change(worker, keys.keys(), |holder| {
-            if holder.born <= number {
+            if holder.born <= number && now < holder.ends() {
                 holder.pending = holder.pending.saturating_sub(1);
                 holder.settled = settled;
             }
@@ -393,7 +393,8 @@ mod tests {
                         let (number, worker, keys) = placed.swap_remove(nth % placed.len());
                         placements.settle(now, number, worker, &keys);
                         model.each(worker, &keys, |_, held| {
-                            if let Some(place) = held.pending.iter().position(|by| *by == number) {
+                            let live = held.is_live(now);
+                            if let Some(place) = held.pending.iter().position(|by| live && *by == number) {
                                 held.pending.remove(place);
                                 held.settled = now + SETTLE_AFTER;
                             }

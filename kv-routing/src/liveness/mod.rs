@@ -80,6 +80,8 @@
 //! that jumps back makes nothing wait for the length of the jump.
 
 mod judge;
+#[cfg(all(test, kv_loom))]
+mod loom;
 mod options;
 mod report;
 mod ticket;

@@ -47,12 +47,16 @@
 //! A ledger is a handle that is cheap to clone. Who writes (dispatches, first tokens, samples) takes a lock that only this worker's
 //! writers share. Who decides reads [`View`]s, which takes no lock: nine atomic loads. Queue and credit are published as one word,
 //! so that no reader counts a request twice or not at all while a sample takes it over; between the other words there is no such
-//! tie, and a mix of two samples is as good as either.
+//! tie, and a mix of two samples in a row is as good as either.
 
 mod book;
 mod credit;
 mod ledger;
+#[cfg(all(test, kv_loom))]
+mod loom;
 mod rank;
+// Loom has no weak references.
+#[cfg(not(kv_loom))]
 mod roster;
 mod sample;
 mod view;
@@ -60,6 +64,7 @@ pub mod wire;
 
 pub use book::{LoadCounts, Options};
 pub use ledger::{Booking, Ledger};
+#[cfg(not(kv_loom))]
 pub use roster::Roster;
 pub use sample::{Refusal, Sample, Source};
 pub use view::View;

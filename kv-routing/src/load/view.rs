@@ -51,8 +51,8 @@ impl View {
 impl Published {
     /// Publishes `view`, which counts until `fresh_until`, and then `own_tokens` alone. For one writer at a time.
     pub(super) fn set(&self, view: &View, own_tokens: u64, fresh_until: Duration) {
-        // Relaxed throughout: each word is true by itself at some moment, and no word is needed to make sense of another. The sum
-        // of queue and credit is one word, which is why a reader never sees half of a sample's taking over.
+        // Relaxed: each word is true by itself at some moment. The sum of queue and credit is one word, which is why a reader never
+        // sees half of a sample's taking over.
         let set = |word: &AtomicU64, value: u64| word.store(value, Ordering::Relaxed);
         set(&self.in_flight, view.in_flight.into());
         set(&self.running, view.running.into());
@@ -62,14 +62,16 @@ impl Published {
         set(&self.rate_tokens_per_s, view.rate_tokens_per_s.unwrap_or(f64::NAN).to_bits());
         set(&self.kv_usage, view.kv_usage.unwrap_or(f64::NAN).to_bits());
         set(&self.sampled_at, view.sampled_at.map_or(0, word));
-        set(&self.fresh_until, view.sampled_at.map_or(0, |_| word(fresh_until)));
+        // Release: whoever reads that there is a fresh sample reads its values, and not those of one long ago.
+        self.fresh_until.store(view.sampled_at.map_or(0, |_| word(fresh_until)), Ordering::Release);
     }
 
     pub(super) fn view(&self, now: Duration) -> View {
         let word_of = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let count = |word: &AtomicU64| u32::try_from(word_of(word)).unwrap_or(u32::MAX);
         let in_flight = count(&self.in_flight);
-        if word(now) > word_of(&self.fresh_until) {
+        // Acquire: as where it is written.
+        if word(now) > self.fresh_until.load(Ordering::Acquire) {
             return View { in_flight, queued_tokens: word_of(&self.own_tokens), ..View::default() };
         }
         let double = |word: &AtomicU64| Some(f64::from_bits(word_of(word))).filter(|value| !value.is_nan());
