@@ -84,10 +84,11 @@ pub const KV_USAGE_MAX: f64 = 2.0;
 /// Most tokens that a rank can mean to compute in a second: a hundred times the fastest prefill known.
 pub const RATE_MAX_TOKENS_PER_S: f64 = 1e8;
 
-/// Tokens of a waiting prompt, where an engine tells only how many wait.
+/// Tokens of a waiting prompt that was not sent from here, where an engine tells only how many wait.
 pub const QUEUED_PROMPT_TOKENS: u64 = 1_024;
 
-/// Most dispatches of one worker that are told apart until a sample covers them. Beyond that, the oldest count together.
+/// Most prompts of one worker that are told apart until their first tokens. Beyond that, the oldest count together, and as known to the
+/// worker.
 pub const CREDITS_MAX: usize = 8_192;
 
 /// The longest load endpoint's body that is read, in bytes. vLLM's and SGLang's `/metrics` have some 100 kB, a hundred ranks' ten times that.

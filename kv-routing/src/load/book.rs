@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::credit::Credit;
+use super::pending::Pending;
 use super::rank::Rank;
 use super::sample::Checked;
 use super::{Refusal, Sample, View};
-use crate::limits::{CLOCK_JITTER, FRESH_FOR, RANKS_MAX};
+use crate::limits::{CLOCK_JITTER, FRESH_FOR, QUEUED_PROMPT_TOKENS, RANKS_MAX};
 
 /// How long samples count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +31,8 @@ pub struct LoadCounts {
 pub(super) struct Book {
     options: Options,
     ranks: Vec<Rank>,
-    credit: Credit,
+    pending: Pending,
     in_flight: u32,
-    /// Prompt tokens of all requests without a first token.
-    own_tokens: u64,
     /// The latest time that was told.
     latest: Duration,
     counts: LoadCounts,
@@ -45,9 +43,8 @@ impl Book {
         Self {
             options,
             ranks: Vec::new(),
-            credit: Credit::default(),
+            pending: Pending::default(),
             in_flight: 0,
-            own_tokens: 0,
             latest: Duration::ZERO,
             counts: LoadCounts::default(),
         }
@@ -77,21 +74,19 @@ impl Book {
         }
         self.ranks[place].is_news(now, at, sample)?;
         self.ranks[place].take(at, sample, values);
-        self.credit.cover(rank, at);
+        self.pending.cover(rank, at);
         Ok(())
     }
 
     pub(super) fn dispatch(&mut self, now: Duration, rank: u16, tokens: u64) -> u64 {
         self.tick(now);
         self.in_flight += 1;
-        self.own_tokens = self.own_tokens.saturating_add(tokens);
-        self.credit.book(now, rank, tokens)
+        self.pending.begin(now, rank, tokens)
     }
 
     /// The prompt of dispatch `number` is computed, or never will be.
-    pub(super) fn prompt_ends(&mut self, number: u64, tokens: u64) {
-        self.own_tokens = self.own_tokens.saturating_sub(tokens);
-        self.credit.release(number);
+    pub(super) fn prompt_ends(&mut self, number: u64) {
+        self.pending.end(number);
     }
 
     pub(super) fn request_ends(&mut self) {
@@ -100,19 +95,38 @@ impl Book {
 
     /// The view, what counts when it is not fresh any more, and until when it is.
     pub(super) fn view(&self) -> (View, u64, Duration) {
-        let mut view = View { in_flight: self.in_flight, queued_tokens: self.own_tokens, ..View::default() };
-        let fresh = || self.ranks.iter().filter_map(|rank| Some((rank, rank.fresh(self.latest, self.options.fresh_for)?)));
-        let oldest = fresh().map(|(_, (at, _))| at).min();
+        let own_tokens = self.pending.tokens();
+        let mut view = View { in_flight: self.in_flight, queued_tokens: own_tokens, ..View::default() };
+        let oldest = self.fresh().map(|(_, at, _)| at).min();
         if let Some(oldest) = oldest {
-            let values = || fresh().map(|(_, (_, values))| values);
+            let values = || self.fresh().map(|(.., values)| values);
             view.sampled_at = Some(oldest);
             view.running = values().map(|values| values.running).fold(0, u32::saturating_add);
             view.waiting = values().map(|values| values.waiting).fold(0, u32::saturating_add);
-            view.queued_tokens = values().map(Checked::queued).fold(self.credit.tokens(), u64::saturating_add);
+            let queues = self.fresh().map(|(rank, _, values)| self.queued(rank, values));
+            view.queued_tokens = queues.fold(self.pending.tokens_since(), u64::saturating_add);
             view.kv_usage = mean(values().filter_map(|values| values.kv_usage));
-            view.rate_tokens_per_s = fresh().filter_map(|(rank, _)| rank.tokens_per_s()).reduce(|sum, rate| sum + rate);
+            let rates = self.fresh().filter_map(|(rank, ..)| self.ranks[usize::from(rank)].tokens_per_s());
+            view.rate_tokens_per_s = rates.reduce(|sum, rate| sum + rate);
         }
-        (view, self.own_tokens, oldest.unwrap_or_default().saturating_add(self.options.fresh_for))
+        (view, own_tokens, oldest.unwrap_or_default().saturating_add(self.options.fresh_for))
+    }
+
+    /// The ranks with fresh samples: their number, when the sample was taken, and its values.
+    fn fresh(&self) -> impl Iterator<Item = (u16, Duration, &Checked)> {
+        (0..).zip(&self.ranks).filter_map(|(number, rank)| {
+            let (at, values) = rank.fresh(self.latest, self.options.fresh_for)?;
+            Some((number, at, values))
+        })
+    }
+
+    /// Uncached prompt tokens that wait at a rank. If it tells only how many requests do: the youngest of ours, and for others a
+    /// guess.
+    fn queued(&self, rank: u16, values: &Checked) -> u64 {
+        values.queued_tokens.unwrap_or_else(|| {
+            let (tokens, ours) = self.pending.youngest_known(rank, values.waiting);
+            tokens.saturating_add(u64::from(values.waiting - ours) * QUEUED_PROMPT_TOKENS)
+        })
     }
 
     /// Whether the worker has to be asked for its load: it has pushed none, or some rank of those that push has fallen silent.
@@ -128,7 +142,7 @@ impl Book {
     /// It is `now`. A clock that went back takes what lies ahead with it; threads that waited for each other are no such clock.
     fn tick(&mut self, now: Duration) {
         if self.latest.saturating_sub(now) > CLOCK_JITTER {
-            self.credit.turn_back(now);
+            self.pending.turn_back(now);
             self.latest = now;
         }
         self.latest = self.latest.max(now);

@@ -23,7 +23,6 @@ pub(super) struct Shared {
 pub struct Booking {
     ledger: Ledger,
     number: u64,
-    tokens: u64,
     pending: bool,
 }
 
@@ -45,7 +44,7 @@ impl Ledger {
     /// says 0: then the samples of rank 0 take the request over.
     pub fn dispatch(&self, now: Duration, rank: u16, prefill_tokens: u64) -> Booking {
         let number = self.write(|book| book.dispatch(now, rank, prefill_tokens));
-        Booking { ledger: self.clone(), number, tokens: prefill_tokens, pending: true }
+        Booking { ledger: self.clone(), number, pending: true }
     }
 
     /// How busy the worker is. Takes no lock.
@@ -77,7 +76,7 @@ impl Booking {
     /// The first token came: the prompt waits no more. Later calls do nothing.
     pub fn first_token(&mut self) {
         if std::mem::take(&mut self.pending) {
-            self.ledger.write(|book| book.prompt_ends(self.number, self.tokens));
+            self.ledger.write(|book| book.prompt_ends(self.number));
         }
     }
 }
@@ -87,7 +86,7 @@ impl Drop for Booking {
         let pending = std::mem::take(&mut self.pending);
         self.ledger.write(|book| {
             if pending {
-                book.prompt_ends(self.number, self.tokens);
+                book.prompt_ends(self.number);
             }
             book.request_ends();
         });

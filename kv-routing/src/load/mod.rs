@@ -36,6 +36,8 @@
 //! # The rules
 //! * **Credit.** A request's prompt tokens that the worker must compute count from dispatch until its first token or its end, or until a
 //!   sample that was taken at or after the dispatch: then the worker counts them itself. Once, whatever comes in whatever order.
+//! * **Queues.** A rank that tells only how many requests wait (vLLM's `/metrics`) is taken to mean the youngest of ours that it can
+//!   know of and that have no first token; for requests that are not ours, 1,024 tokens each.
 //! * **Order.** A sample that is not newer than the last one of its rank, by its time or its number, changes nothing.
 //! * **Freshness.** A rank's sample counts for [`Options::fresh_for`]. With none, the books count alone.
 //! * **Rates** of idle ranks are not used: what an engine generated a minute ago says nothing of what it does now. From counters, a
@@ -50,10 +52,10 @@
 //! tie, and a mix of two samples in a row is as good as either.
 
 mod book;
-mod credit;
 mod ledger;
 #[cfg(all(test, kv_loom))]
 mod loom;
+mod pending;
 mod rank;
 // Loom has no weak references.
 #[cfg(not(kv_loom))]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::sample::Checked;
 use super::{Refusal, Sample, Source};
-use crate::limits::{QUEUED_PROMPT_TOKENS, RATE_WINDOW_MIN};
+use crate::limits::RATE_WINDOW_MIN;
 
 /// One rank, as its samples tell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,13 +89,6 @@ impl Rank {
             self.counted_per_s = measured.then(|| (total - counter.total) / over.as_secs_f64());
             self.counter = Some(Counter { at, total, busy });
         }
-    }
-}
-
-impl Checked {
-    /// Uncached prompt tokens that wait, as told or as guessed from how many requests do.
-    pub(super) fn queued(&self) -> u64 {
-        self.queued_tokens.unwrap_or(u64::from(self.waiting) * QUEUED_PROMPT_TOKENS)
     }
 }
 

@@ -121,6 +121,24 @@ fn a_waiting_count_alone_stands_for_prompts_of_usual_length() {
     assert_eq!(ledger.view(s(1.0)).queued_tokens, 3 * 1_024);
 }
 
+// Amendment 9: our own bookkeeping of what we sent.
+#[test]
+fn a_waiting_count_alone_means_the_youngest_of_our_own_prompts_first() {
+    let ledger = ledger();
+    let _running: Vec<Booking> = [9_000, 5_000].map(|tokens| ledger.dispatch(s(1.0), 0, tokens)).into();
+    let mut waiting: Vec<Booking> = [300, 20].map(|tokens| ledger.dispatch(s(2.0), 0, tokens)).into();
+    let sample = |waiting| Sample { running: 2.0, waiting, queued_tokens: None, ..Sample::polled(s(3.0)) };
+    ledger.handle_sample(s(3.0), 0, &sample(2.0)).unwrap();
+    assert_eq!(ledger.view(s(3.0)).queued_tokens, 320);
+    let _since = ledger.dispatch(s(4.0), 0, 7);
+    assert_eq!(ledger.view(s(4.0)).queued_tokens, 327);
+    waiting.remove(1).first_token();
+    assert_eq!(ledger.view(s(4.0)).queued_tokens, 5_307, "two wait, and this was none of them");
+    let others = Sample { sampled_at: s(4.0), ..sample(6.0) };
+    ledger.handle_sample(s(4.0), 0, &others).unwrap();
+    assert_eq!(ledger.view(s(4.0)).queued_tokens, 9_000 + 5_000 + 300 + 7 + 2 * 1_024, "two are not ours");
+}
+
 #[test]
 fn bad_values_are_counted_and_change_nothing() {
     let ledger = ledger();
