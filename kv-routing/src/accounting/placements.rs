@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::PrefixKeys;
 use super::keys::Key;
 use crate::limits::{PREDICTION_KEYS_MAX, PREDICTION_TTL, PREDICTION_WORKERS_MAX, SETTLE_AFTER};
 
@@ -55,20 +54,20 @@ struct Holder {
 
 impl Placements {
     /// A prompt is sent to `worker`. Returns the placement's number.
-    pub(super) fn place(&mut self, now: Duration, worker: u32, keys: &PrefixKeys) -> u64 {
+    pub(super) fn place(&mut self, now: Duration, worker: u32, keys: &[Key]) -> u64 {
         let number = self.number();
         let expires = now.saturating_add(PREDICTION_TTL);
         self.expire(now);
-        for key in keys.keys() {
+        for key in keys {
             self.hold(now, key.hash, Holder { worker, born: number, pending: 1, expires, settled: Duration::ZERO });
         }
         number
     }
 
     /// Who is expected to hold the most of a prompt, each worker once, the longest prefixes first.
-    pub(super) fn find(&self, now: Duration, keys: &PrefixKeys, found: &mut Vec<Predicted>) {
+    pub(super) fn find(&self, now: Duration, keys: &[Key], found: &mut Vec<Predicted>) {
         found.clear();
-        for Key { blocks, hash } in keys.keys().iter().rev() {
+        for Key { blocks, hash } in keys.iter().rev() {
             let Some(prefix) = self.prefixes.get(hash) else { continue };
             for holder in prefix.holders.iter().filter(|holder| now < holder.ends()) {
                 if found.iter().all(|longer| longer.worker != holder.worker) {
@@ -79,8 +78,8 @@ impl Placements {
     }
 
     /// Placement `number` at `worker` came to nothing.
-    pub(super) fn withdraw(&mut self, number: u64, worker: u32, keys: &PrefixKeys) {
-        self.change(worker, keys.keys(), |holder| {
+    pub(super) fn withdraw(&mut self, number: u64, worker: u32, keys: &[Key]) {
+        self.change(worker, keys, |holder| {
             if holder.born <= number {
                 holder.pending = holder.pending.saturating_sub(1);
             }
@@ -89,9 +88,9 @@ impl Placements {
     }
 
     /// The prompt of placement `number` is computed: the events that say so are on their way. One that has expired stays so.
-    pub(super) fn settle(&mut self, now: Duration, number: u64, worker: u32, keys: &PrefixKeys) {
+    pub(super) fn settle(&mut self, now: Duration, number: u64, worker: u32, keys: &[Key]) {
         let settled = now.saturating_add(SETTLE_AFTER);
-        self.change(worker, keys.keys(), |holder| {
+        self.change(worker, keys, |holder| {
             if holder.born <= number && now < holder.ends() {
                 holder.pending = holder.pending.saturating_sub(1);
                 holder.settled = settled;
@@ -101,9 +100,9 @@ impl Placements {
     }
 
     /// The index shows the first `blocks` of a prompt at `worker`.
-    pub(super) fn confirm(&mut self, worker: u32, keys: &PrefixKeys, blocks: u32) {
-        let shown = keys.keys().partition_point(|key| key.blocks <= blocks);
-        self.change(worker, &keys.keys()[..shown], |_| false);
+    pub(super) fn confirm(&mut self, worker: u32, keys: &[Key], blocks: u32) {
+        let shown = keys.partition_point(|key| key.blocks <= blocks);
+        self.change(worker, &keys[..shown], |_| false);
     }
 
     /// The worker is gone.
@@ -209,18 +208,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::accounting::PrefixKeys;
 
     fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
 
     /// A prompt of `blocks` blocks, of which all prompts of one `family` share as many as they have.
-    fn keys(family: u64, blocks: u64) -> PrefixKeys {
+    fn keys(family: u64, blocks: u64) -> Vec<Key> {
         let prompt: Vec<_> = (0..blocks).map(|block| ContentHash(family << 32 | block)).collect();
-        PrefixKeys::of(&prompt)
+        PrefixKeys::of(&prompt).keys().to_vec()
     }
 
-    fn found(placements: &Placements, now: Duration, keys: &PrefixKeys) -> Vec<(u32, u32)> {
+    fn found(placements: &Placements, now: Duration, keys: &[Key]) -> Vec<(u32, u32)> {
         let mut found = Vec::new();
         placements.find(now, keys, &mut found);
         found.into_iter().map(|predicted| (predicted.worker, predicted.blocks)).collect()
@@ -248,6 +248,18 @@ mod tests {
         assert_eq!((placements.len(), placements.queue.len()), (PREDICTION_KEYS_MAX, PREDICTION_KEYS_MAX));
         let is_kept = |family| !found(&placements, s(1), &keys(family, 1)).is_empty();
         assert!(is_kept(count - 1) && is_kept(100) && !is_kept(99) && !is_kept(0));
+    }
+
+    #[test]
+    fn what_was_placed_again_is_as_young_as_that() {
+        let mut placements = Placements::default();
+        let first = placements.place(s(0), 1, &keys(0, 1));
+        placements.withdraw(first, 1, &keys(0, 1));
+        (1..PREDICTION_KEYS_MAX as u64).for_each(|family| _ = placements.place(s(0), 1, &keys(family, 1)));
+        placements.place(s(0), 1, &keys(0, 1));
+        placements.place(s(0), 1, &keys(u64::from(u32::MAX), 1));
+        assert_eq!(found(&placements, s(1), &keys(0, 1)), [(1, 1)], "its first place in the queue is not its own any more");
+        assert_eq!(found(&placements, s(1), &keys(1, 1)), []);
     }
 
     // Defect 9: an expired head with newer live placements goes to the end with its newest expiry.
@@ -351,17 +363,17 @@ mod tests {
     }
 
     impl Model {
-        fn each(&mut self, worker: u32, keys: &PrefixKeys, mut change: impl FnMut(u32, &mut Held)) {
-            for key in keys.keys() {
+        fn each(&mut self, worker: u32, keys: &[Key], mut change: impl FnMut(u32, &mut Held)) {
+            for key in keys {
                 if let Some(held) = self.0.get_mut(&(key.hash, worker)) {
                     change(key.blocks, held);
                 }
             }
         }
 
-        fn longest(&self, now: Duration, worker: u32, keys: &PrefixKeys) -> Option<u32> {
+        fn longest(&self, now: Duration, worker: u32, keys: &[Key]) -> Option<u32> {
             let live = |key: &&Key| self.0.get(&(key.hash, worker)).is_some_and(|held| held.is_live(now));
-            keys.keys().iter().rev().find(live).map(|key| key.blocks)
+            keys.iter().rev().find(live).map(|key| key.blocks)
         }
     }
 
@@ -369,7 +381,7 @@ mod tests {
         #[test]
         fn the_table_is_what_its_placements_say(steps in prop::collection::vec(any_step(), 1..60)) {
             let (mut placements, mut model, mut now) = (Placements::default(), Model::default(), s(0));
-            let mut placed: Vec<(u64, u32, PrefixKeys)> = Vec::new();
+            let mut placed: Vec<(u64, u32, Vec<Key>)> = Vec::new();
             for step in steps {
                 match step {
                     Step::Pass(seconds) => now += s(seconds),
@@ -377,7 +389,7 @@ mod tests {
                         let keys = keys(family, blocks);
                         let number = placements.place(now, worker, &keys);
                         model.0.retain(|_, held| held.is_live(now));
-                        for key in keys.keys() {
+                        for key in &keys {
                             let held = model.0.entry((key.hash, worker)).or_default();
                             held.pending.push(number);
                             held.expires = now + PREDICTION_TTL;

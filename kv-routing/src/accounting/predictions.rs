@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::keys::Key;
 use super::placements::Placements;
 use super::{Predicted, PrefixKeys};
 use crate::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ pub struct Placed {
     predictions: Predictions,
     number: u64,
     worker: u32,
-    keys: PrefixKeys,
+    keys: Box<[Key]>,
     pending: bool,
 }
 
@@ -29,20 +30,20 @@ impl Predictions {
 
     /// A prompt goes to `worker`, which will hold all of it.
     pub fn place(&self, now: Duration, worker: u32, keys: &PrefixKeys) -> Placed {
-        let number = self.0.lock().place(now, worker, keys);
-        Placed { predictions: self.clone(), number, worker, keys: keys.clone(), pending: true }
+        let number = self.0.lock().place(now, worker, keys.keys());
+        Placed { predictions: self.clone(), number, worker, keys: keys.keys().into(), pending: true }
     }
 
     /// Who is expected to hold the beginning of a prompt: each worker once, with its longest prefix, the longest first. What was in
     /// `found` is gone.
     pub fn find(&self, now: Duration, keys: &PrefixKeys, found: &mut Vec<Predicted>) {
-        self.0.lock().find(now, keys, found);
+        self.0.lock().find(now, keys.keys(), found);
     }
 
     /// The index shows the first `blocks` of a prompt at `worker`, so nothing has to be predicted of them. To be called where a
     /// prediction is not longer than what the index says: then what the worker evicts is not predicted any longer either.
     pub fn confirm(&self, worker: u32, keys: &PrefixKeys, blocks: u32) {
-        self.0.lock().confirm(worker, keys, blocks);
+        self.0.lock().confirm(worker, keys.keys(), blocks);
     }
 
     /// The worker has left, or has lost its cache.

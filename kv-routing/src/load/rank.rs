@@ -100,23 +100,27 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn rate_after(samples: &[(u64, f64, f64)]) -> Option<f64> {
+    /// The rate after samples of (seconds, running, total).
+    fn rate_after(samples: &[(f64, f64, f64)]) -> Option<f64> {
         let mut rank = Rank::default();
         for &(at_s, running, total) in samples {
-            let sample = Sample { running, tokens_total: Some(total), ..Sample::polled(s(at_s)) };
-            rank.take(s(at_s), &sample, sample.check(|_| ()).unwrap());
+            let at = Duration::from_secs_f64(at_s);
+            let sample = Sample { running, tokens_total: Some(total), ..Sample::polled(at) };
+            rank.take(at, &sample, sample.check(|_| ()).unwrap());
         }
         rank.tokens_per_s()
     }
 
     #[test]
     fn a_rate_is_what_was_counted_between_two_busy_samples() {
-        assert_eq!(rate_after(&[(0, 1.0, 100.0), (2, 1.0, 5_100.0)]), Some(2_500.0));
-        assert_eq!(rate_after(&[(0, 1.0, 100.0)]), None, "one sample is no rate");
-        assert_eq!(rate_after(&[(0, 0.0, 100.0), (2, 1.0, 5_100.0)]), None, "it was idle for some of the time");
-        assert_eq!(rate_after(&[(0, 1.0, 100.0), (2, 1.0, 5_100.0), (4, 0.0, 5_100.0)]), None, "it is idle");
-        assert_eq!(rate_after(&[(0, 1.0, 9_000.0), (2, 1.0, 50.0)]), None, "the engine started anew");
-        assert_eq!(rate_after(&[(0, 1.0, 9_000.0), (2, 1.0, 50.0), (4, 1.0, 1_050.0)]), Some(500.0));
+        assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (2.0, 1.0, 5_100.0)]), Some(2_500.0));
+        assert_eq!(rate_after(&[(0.0, 1.0, 100.0)]), None, "one sample is no rate");
+        assert_eq!(rate_after(&[(0.0, 0.0, 100.0), (2.0, 1.0, 5_100.0)]), None, "it was idle for some of the time");
+        assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (2.0, 1.0, 5_100.0), (4.0, 0.0, 5_100.0)]), None, "it is idle");
+        assert_eq!(rate_after(&[(0.0, 1.0, 9_000.0), (2.0, 1.0, 50.0)]), None, "the engine started anew");
+        assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (0.5, 0.0, 100.0), (2.0, 1.0, 600.0)]), None, "it was idle between");
+        assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (0.5, 1.0, 100.0), (2.0, 1.0, 600.0)]), Some(250.0));
+        assert_eq!(rate_after(&[(0.0, 1.0, 9_000.0), (2.0, 1.0, 50.0), (4.0, 1.0, 1_050.0)]), Some(500.0));
     }
 
     // Defect 29.

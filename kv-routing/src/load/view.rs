@@ -24,8 +24,10 @@ pub struct View {
     pub sampled_at: Option<Duration>,
 }
 
-/// A view in words that can be read while they are written.
+/// A view in words that can be read while they are written. Apart from the lock and what it guards, so that writers who wait do not
+/// slow readers down.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Published {
     in_flight: AtomicU64,
     running: AtomicU64,

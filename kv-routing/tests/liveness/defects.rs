@@ -218,6 +218,18 @@ fn progress_that_was_seen_is_better_evidence_than_the_engines_word() {
 }
 
 #[test]
+fn progress_takes_the_engines_word_back() {
+    let mut rig = Rig::piled();
+    rig.report(silent(4.0));
+    rig.tickets[0].progress(rig.now);
+    rig.pass(3.5);
+    assert_eq!(rig.told().last().map(|told| told.cause), Some(Cause::Pile), "it moved once, and then no more");
+    rig.tickets.clear();
+    rig.pass(0.25);
+    assert_eq!(rig.veto(), None, "nothing holds the veto but its streams");
+}
+
+#[test]
 fn with_wedge_off_nobody_is_wedged() {
     let mut rig = Rig::with(Options { wedge: None, ..Options::default() });
     rig.begin(100, Task::streamed(1));
@@ -280,6 +292,7 @@ fn a_clock_that_jumps_back_makes_nothing_wait_for_the_length_of_the_jump() {
     rig.begin(4, Task::streamed(1));
     rig.tickets[0].progress(rig.now);
     rig.contact(Contact::Traffic);
+    rig.tracker.handle_timeout(rig.now);
     rig.now = s(100.0);
     rig.tracker.handle_timeout(rig.now);
     for _ in 0..14 {

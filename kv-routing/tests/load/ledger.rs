@@ -114,6 +114,15 @@ fn ranks_add_up_and_each_covers_its_own_dispatches() {
 }
 
 #[test]
+fn a_rank_that_fell_silent_counts_no_more_beside_one_that_speaks() {
+    let ledger = ledger();
+    ledger.handle_sample(s(2.0), 0, &queued(2.0, 900.0)).unwrap();
+    ledger.handle_sample(s(30.0), 1, &queued(30.0, 7.0)).unwrap();
+    let view = ledger.view(s(30.0));
+    assert_eq!((view.running, view.queued_tokens, view.sampled_at), (1, 7, Some(s(30.0))));
+}
+
+#[test]
 fn a_waiting_count_alone_stands_for_prompts_of_usual_length() {
     let ledger = ledger();
     let sample = Sample { waiting: 3.0, queued_tokens: None, ..queued(1.0, 0.0) };

@@ -40,6 +40,7 @@ fn sglangs_metrics_without_its_shards_and_priorities() {
 sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="1",dp_rank="0"} 4.0
 sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="0",dp_rank="0"} 5.0
 sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="2",dp_rank="1"} 6.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="3",dp_rank="1"} 9.0
 sglang:num_queue_reqs{model_name="m",dp_rank="0",priority=""} 3.0
 sglang:num_queue_reqs{model_name="m",dp_rank="0",priority="9"} 2.0
 sglang:token_usage{model_name="m",dp_rank="0"} 0.74
