@@ -50,6 +50,10 @@ pub const PILE_MIN: u32 = 4;
 /// The least time of prefill over which its rate is measured: long enough for some prompts.
 pub const RATE_WINDOW_MIN: Duration = Duration::from_secs(1);
 
+/// The shortest prefill that says something of its rate, in tokens. Of a prompt that is all but cached, the time to the first token is
+/// queueing and one step, and would pass for a prefill of a few tokens a second.
+pub const TIMED_PROMPT_MIN: u64 = 512;
+
 /// Most workers of one fleet: ten times the largest known.
 pub const WORKERS_MAX: usize = 1 << 16;
 
@@ -122,7 +126,8 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// How long a worker that has come, or returned, is young.
 pub const YOUNG_FOR: Duration = Duration::from_mins(1);
 
-/// The share of misses that workers get that are warmed: four workers' worth of a fleet's misses would fill one four times as fast.
+/// The share of misses that goes to workers that are warmed: enough to fill one within minutes, and three of four misses still go where
+/// load says.
 pub const WARMUP_SHARE: f64 = 0.25;
 
 /// A cache of so many blocks is one: 16,384 tokens at 16 a block, some long prompts.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::vitals::Pulse;
+use crate::limits::TIMED_PROMPT_MIN;
 use crate::sync::Arc;
 
 /// What a request is to a worker.
@@ -60,9 +61,10 @@ impl Task {
         matches!(self.kind, Kind::Streamed)
     }
 
-    /// Whether the end of its prefill is seen.
+    /// Whether the time to its first token says how fast prompts are computed: the end of its prefill is seen, and there is enough of
+    /// it to be more than what every request takes.
     const fn is_timed(self) -> bool {
-        !matches!(self.kind, Kind::Whole)
+        !matches!(self.kind, Kind::Whole) && self.prefill_tokens >= TIMED_PROMPT_MIN
     }
 }
 

@@ -104,6 +104,13 @@ pub struct Warmup {
     turns: Turns,
 }
 
+impl Question {
+    /// At most half of the request would be reused, so that little is lost elsewhere.
+    fn is_shallow(self) -> bool {
+        self.best_blocks.saturating_mul(2) <= self.request_blocks
+    }
+}
+
 impl Warmup {
     /// A fleet of nobody.
     pub fn new(options: Options) -> Self {
@@ -174,7 +181,7 @@ impl Warmup {
 
     fn divert(&mut self, now: Duration, question: Question, in_flight: impl Fn(u32) -> Option<u32>, seed: u64) -> Option<Choice> {
         let every = self.options.divert_every.filter(|_| self.fleet.any_is_thin())?;
-        if !self.turns.hit_is_due(every, self.options.is_shallow(question)) {
+        if !self.turns.hit_is_due(every, question.is_shallow()) {
             return None;
         }
         // One that works off an earlier diversion has to show its blocks first.

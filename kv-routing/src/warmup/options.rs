@@ -41,12 +41,6 @@ impl Options {
         let few = best_blocks <= MISS_BLOCKS && best_blocks.saturating_mul(2) < request_blocks;
         few || share(best_blocks, request_blocks) <= self.miss_share
     }
-
-    /// At most half of the request would be reused, so that little is lost elsewhere.
-    #[expect(clippy::unused_self, reason = "beside its sibling")]
-    pub(super) fn is_shallow(&self, question: Question) -> bool {
-        question.best_blocks.saturating_mul(2) <= question.request_blocks
-    }
 }
 
 impl Default for Options {

@@ -124,6 +124,20 @@ fn eight_short_prompts_without_a_token_for_3_2_seconds_are_wedged() {
 }
 
 #[test]
+fn prompts_that_are_all_but_cached_do_not_make_prefill_look_slow() {
+    let mut rig = Rig::new();
+    for _ in 0..1_000 {
+        rig.begin(1, Task::streamed(16));
+        rig.pass(0.05);
+        rig.first_tokens();
+        rig.tickets.clear();
+    }
+    rig.begin(8, Task::streamed(150));
+    rig.pass(3.3);
+    assert_eq!(rig.veto(), Some(Veto::Wedged), "1,200 tokens take no four seconds");
+}
+
+#[test]
 fn no_prefill_explains_more_than_two_minutes() {
     let mut rig = Rig::new();
     rig.begin(4, Task::streamed(u64::MAX));
@@ -261,21 +275,21 @@ fn what_comes_for_a_worker_that_left_is_counted_and_changes_nobody() {
 fn a_ticket_counts_until_it_is_dropped_and_never_twice() {
     let mut rig = Rig::new();
     let now = rig.now;
-    let mut finished = rig.vitals.begin(now, Task::streamed(10));
+    let mut finished = rig.vitals.begin(now, Task::streamed(1_000));
     let dropped = rig.vitals.begin(now, Task::streamed(20));
     let whole = rig.vitals.begin(now, Task::whole(40));
-    let leg = rig.vitals.begin(now, Task::prefill_leg(80));
-    assert_eq!((rig.vitals.tracked(), rig.vitals.pending_prefill_tokens()), (2, 150));
+    let leg = rig.vitals.begin(now, Task::prefill_leg(8_000));
+    assert_eq!((rig.vitals.tracked(), rig.vitals.pending_prefill_tokens()), (2, 9_060));
     finished.first_token(now);
     finished.first_token(now);
-    assert_eq!(rig.vitals.pending_prefill_tokens(), 140);
+    assert_eq!(rig.vitals.pending_prefill_tokens(), 8_060);
     finished.finish(now);
     drop(dropped);
-    assert_eq!((rig.vitals.tracked(), rig.vitals.pending_prefill_tokens()), (0, 120));
+    assert_eq!((rig.vitals.tracked(), rig.vitals.pending_prefill_tokens()), (0, 8_040));
     whole.finish(now);
     leg.finish(now + s(2.0));
     assert_eq!((rig.vitals.tracked(), rig.vitals.pending_prefill_tokens()), (0, 0));
-    assert_eq!(rig.vitals.prefill_tokens_per_s(), Some(45.0), "10 and 80 tokens in 2 s");
+    assert_eq!(rig.vitals.prefill_tokens_per_s(), Some(4_500.0), "1,000 and 8,000 tokens in 2 s");
     rig.pass(1.0);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _ticket = rig.vitals.begin(now, Task::streamed(7));
