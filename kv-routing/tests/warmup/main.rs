@@ -78,6 +78,14 @@ fn a_thin_worker_is_warmed_whatever_it_gained_and_however_old_it_is() {
     assert!(!warmup.is_thin(3) && choices(&mut warmup, 3_601, MISS, 8).is_empty());
 }
 
+#[test]
+fn half_of_a_fleet_can_lose_its_caches_and_is_thin() {
+    let warmup = fleet(600, &[50_000, 0]);
+    assert!(warmup.is_thin(1) && !warmup.is_thin(0));
+    let warmup = fleet(600, &[0, 40_000, 0, 50_000]);
+    assert_eq!((warmup.level(), [0, 1, 2, 3].map(|worker| warmup.is_thin(worker))), (40_000, [true, false, true, false]));
+}
+
 // Defect 26.
 #[test]
 fn an_emptied_worker_is_routed_to_though_every_prompt_has_a_holder() {
