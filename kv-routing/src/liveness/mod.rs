@@ -30,6 +30,9 @@
 //! ```
 //!
 //! # What is told
+//! A worker is whatever can hang by itself. Where an engine's data-parallel ranks report one by one, each rank is a worker here, and what
+//! concerns their common connection is told for each of them.
+//!
 //! | input | what it is |
 //! |---|---|
 //! | contact | a subscription that stands, an applied batch, a load record (also one without events), an answered poll, any answer of the worker |

@@ -118,6 +118,7 @@ mod tests {
         assert_eq!(rate_after(&[(0.0, 0.0, 100.0), (2.0, 1.0, 5_100.0)]), None, "it was idle for some of the time");
         assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (2.0, 1.0, 5_100.0), (4.0, 0.0, 5_100.0)]), None, "it is idle");
         assert_eq!(rate_after(&[(0.0, 1.0, 9_000.0), (2.0, 1.0, 50.0)]), None, "the engine started anew");
+        assert_eq!(rate_after(&[(0.0, 1.0, 9_000.0), (0.5, 1.0, 50.0), (2.5, 1.0, 1_050.0)]), Some(500.0));
         assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (0.5, 0.0, 100.0), (2.0, 1.0, 600.0)]), None, "it was idle between");
         assert_eq!(rate_after(&[(0.0, 1.0, 100.0), (0.5, 1.0, 100.0), (2.0, 1.0, 600.0)]), Some(250.0));
         assert_eq!(rate_after(&[(0.0, 1.0, 9_000.0), (2.0, 1.0, 50.0), (4.0, 1.0, 1_050.0)]), Some(500.0));

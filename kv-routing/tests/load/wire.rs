@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kv_events::relay::{LoadCore, LoadSample, Telemetry};
-use kv_routing::load::wire::{Loads, WireError, engine_silence, metrics, record, sglang};
+use kv_routing::load::wire::{Loads, WireError, engine_silence, metrics, record, record_report, sglang};
 use kv_routing::load::{Sample, Source};
 use proptest::prelude::*;
 
@@ -105,6 +105,20 @@ fn a_relays_record_has_its_age_and_number() {
     assert_eq!((idle.source, idle.sampled_at, idle.number), (Source::Pushed, Duration::from_millis(6_480), Some(3)));
     assert_eq!((idle.running, idle.queued_tokens, idle.kv_usage, idle.tokens_per_s), (2.0, Some(0.0), Some(0.5), Some(70.0)));
     assert_eq!(record(LoadCore { waiting: 4, ..core }).queued_tokens, None, "the record has no place for: not told");
+}
+
+#[test]
+fn loads_and_records_tell_the_tracker_what_it_needs() {
+    let sample = |running, waiting| Sample { running, waiting, ..Sample::polled(AT) };
+    let ranks = vec![(0, sample(2.0, 1.0)), (1, sample(f64::NAN, -3.0)), (2, sample(1.0, 1e300))];
+    let polled = Loads { ranks, unreadable: 0 }.report();
+    assert_eq!((polled.running, polled.waiting, polled.pushed, polled.engine), (3, u32::MAX, false, None));
+    let core = LoadCore { running: 2, waiting: 5, ..LoadCore::default() };
+    let telemetry: Telemetry = [("engine_silence_ms".into(), 40.0)].into_iter().collect();
+    let pushed = record_report(&LoadSample { core, telemetry: Some(telemetry), sample: 0 });
+    assert_eq!((pushed.running, pushed.waiting, pushed.pushed), (2, 5, true));
+    assert_eq!(pushed.engine.map(|engine| engine.silence), Some(Duration::from_millis(40)));
+    assert_eq!(record_report(&LoadSample { core, telemetry: None, sample: 0 }).engine, None);
 }
 
 #[test]

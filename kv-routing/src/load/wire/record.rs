@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use kv_events::relay::{LoadSample, Telemetry};
+use kv_events::relay::{LoadCore, LoadSample, Telemetry};
 
-use crate::liveness::EngineSilence;
+use crate::liveness::{EngineSilence, Report};
 use crate::load::Sample;
 
 /// The sample of a relay's record, received at `received_at`, which is `age` old by its own account.
@@ -22,6 +22,13 @@ pub fn record(sample: &LoadSample, received_at: Duration, age: Duration) -> Samp
         tokens_per_s: Some(core.tokens_per_s),
         ..Sample::pushed(received_at, age)
     }
+}
+
+/// What the record says of the rank's life, for [`Tracker::handle_load_report`](crate::liveness::Tracker::handle_load_report). Only records with
+/// telemetry tell of the engine's own steps.
+pub fn record_report(sample: &LoadSample) -> Report {
+    let LoadCore { running, waiting, .. } = sample.core;
+    Report { running, waiting, pushed: true, engine: sample.telemetry.as_ref().and_then(engine_silence) }
 }
 
 /// What telemetry says of the engine's own steps: `engine_silence_ms`, with `engine_reports_steps` (not 0 if every step gives a sign) and
