@@ -254,6 +254,15 @@ proptest! {
     }
 }
 
+/// Stops the reader, also when the writer panics.
+struct Stops<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn readers_on_other_threads_see_a_request_once_while_samples_take_it_over() {
     let ledger = ledger();
@@ -268,6 +277,7 @@ fn readers_on_other_threads_see_a_request_once_while_samples_take_it_over() {
             }
             reads
         });
+        let stops = Stops(&stop);
         let mut at = 0.0;
         // The first sample takes the request over from the credit, the others repeat it.
         let _booking = ledger.dispatch(s(0.001), 0, 100);
@@ -275,7 +285,7 @@ fn readers_on_other_threads_see_a_request_once_while_samples_take_it_over() {
             at += 0.0001;
             ledger.handle_sample(s(10.0), 0, &queued(at + 0.001, 100.0)).unwrap();
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(stops);
         assert!(reader.join().is_ok());
     });
 }
