@@ -47,7 +47,7 @@
 //!
 //! # Threads
 //! A ledger is a handle that is cheap to clone. Who writes (dispatches, first tokens, samples) takes a lock that only this worker's
-//! writers share. Who decides reads [`View`]s, which takes no lock: nine atomic loads. Queue and credit are published as one word,
+//! writers share. Who decides reads [`View`]s, which takes no lock: eight atomic loads of one cache line. Queue and credit are published as one word,
 //! so that no reader counts a request twice or not at all while a sample takes it over; between the other words there is no such
 //! tie, and a mix of two samples in a row is as good as either.
 

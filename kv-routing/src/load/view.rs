@@ -24,13 +24,13 @@ pub struct View {
     pub sampled_at: Option<Duration>,
 }
 
-/// A view in words that can be read while they are written. Apart from the lock and what it guards, so that writers who wait do not
-/// slow readers down.
+/// A view in words that can be read while they are written: one cache line, apart from the lock and what it guards, so that writers who
+/// wait do not slow readers down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Published {
-    in_flight: AtomicU64,
-    running: AtomicU64,
+    /// In flight in the upper half, running in the lower.
+    requests: AtomicU64,
     waiting: AtomicU64,
     /// With a fresh account, and without.
     queued_tokens: AtomicU64,
@@ -56,8 +56,7 @@ impl Published {
         // Relaxed: each word is true by itself at some moment. The sum of queue and credit is one word, which is why a reader never
         // sees half of a sample's taking over.
         let set = |word: &AtomicU64, value: u64| word.store(value, Ordering::Relaxed);
-        set(&self.in_flight, view.in_flight.into());
-        set(&self.running, view.running.into());
+        set(&self.requests, u64::from(view.in_flight) << 32 | u64::from(view.running));
         set(&self.waiting, view.waiting.into());
         set(&self.queued_tokens, view.queued_tokens);
         set(&self.own_tokens, own_tokens);
@@ -70,8 +69,8 @@ impl Published {
 
     pub(super) fn view(&self, now: Duration) -> View {
         let word_of = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let count = |word: &AtomicU64| u32::try_from(word_of(word)).unwrap_or(u32::MAX);
-        let in_flight = count(&self.in_flight);
+        let requests = word_of(&self.requests);
+        let in_flight = count(requests >> 32);
         // Acquire: as where it is written.
         if word(now) > self.fresh_until.load(Ordering::Acquire) {
             return View { in_flight, queued_tokens: word_of(&self.own_tokens), ..View::default() };
@@ -79,8 +78,8 @@ impl Published {
         let double = |word: &AtomicU64| Some(f64::from_bits(word_of(word))).filter(|value| !value.is_nan());
         View {
             in_flight,
-            running: count(&self.running),
-            waiting: count(&self.waiting),
+            running: count(requests & u64::from(u32::MAX)),
+            waiting: count(word_of(&self.waiting)),
             queued_tokens: word_of(&self.queued_tokens),
             rate_tokens_per_s: double(&self.rate_tokens_per_s),
             kv_usage: double(&self.kv_usage),
@@ -91,4 +90,35 @@ impl Published {
 
 fn word(moment: Duration) -> u64 {
     u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
+/// A count that was stored from 32 bits.
+fn count(word: u64) -> u32 {
+    u32::try_from(word).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_read_and_only_while_it_is_fresh() {
+        let published = Published::default();
+        assert_eq!(published.view(Duration::ZERO), View::default());
+        let view = View {
+            in_flight: u32::MAX,
+            running: u32::MAX - 1,
+            waiting: u32::MAX - 2,
+            queued_tokens: u64::MAX,
+            rate_tokens_per_s: Some(1.5),
+            kv_usage: None,
+            sampled_at: Some(Duration::ZERO),
+        };
+        let until = Duration::from_secs(15);
+        published.set(&view, 7, until);
+        assert_eq!((published.view(Duration::ZERO), published.view(until)), (view, view));
+        let stale = View { in_flight: u32::MAX, queued_tokens: 7, ..View::default() };
+        assert_eq!((published.view(until + Duration::from_nanos(1)), published.view(Duration::MAX)), (stale, stale));
+        assert_eq!(size_of::<Published>(), 64);
+    }
 }

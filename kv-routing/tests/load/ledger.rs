@@ -187,6 +187,16 @@ fn a_clock_that_goes_back_shuts_nobody_out() {
     assert_eq!(ledger.view(s(6.0)).queued_tokens, 2);
 }
 
+#[test]
+fn a_sample_of_the_future_is_one_of_now() {
+    let ledger = ledger();
+    ledger.handle_sample(s(5.0), 0, &queued(100.0, 1.0)).unwrap();
+    let _booking = ledger.dispatch(s(5.5), 0, 10);
+    assert_eq!((ledger.view(s(5.5)).queued_tokens, ledger.view(s(5.5)).sampled_at), (11, Some(s(5.0))));
+    ledger.handle_sample(s(6.0), 0, &queued(6.0, 2.0)).unwrap();
+    assert_eq!(ledger.view(s(6.0)).queued_tokens, 2);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Pass(u64),
