@@ -120,6 +120,20 @@ fn of_more_workers_than_a_key_has_room_for_the_first_to_expire_goes() {
     assert!(found(&placements, s(9), &keys(1, 1)).iter().all(|&(worker, _)| (2..5).contains(&worker)));
 }
 
+#[test]
+fn a_placement_that_expired_does_not_keep_a_later_one_alive() {
+    let mut placements = Placements::default();
+    let prompt = keys(1, 1);
+    placements.place(s(0), 2, &prompt);
+    placements.place(s(10), 1, &prompt);
+    placements.place(s(50), 2, &prompt);
+    // Now the prefix stands in the queue with the expiry of worker 2.
+    placements.place(s(65), 9, &keys(2, 1));
+    let failed = placements.place(s(75), 1, &prompt);
+    placements.withdraw(failed, 1, &prompt);
+    assert_eq!(found(&placements, s(75), &prompt), [(2, 1)], "the first one at worker 1 expired at 70 s");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Pass(u64),
