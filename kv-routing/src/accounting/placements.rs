@@ -18,6 +18,7 @@ pub struct Predicted {
 /// The table. Placements are numbered, so that the end of one takes nothing from another.
 #[derive(Debug, Default)]
 pub(super) struct Placements {
+    /// Hashed with a secret of the process, as prompts are the clients' choice. Nothing is read in its order.
     prefixes: HashMap<u64, Prefix>,
     /// In the order of booking. An entry counts while its prefix says that it is in it.
     queue: VecDeque<Queued>,
