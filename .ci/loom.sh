@@ -11,8 +11,12 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 # Else shuttle says at every test what the models of loom are for.
 export SHUTTLE_SILENCE_WARNINGS=1
 
-for checker in loom shuttle; do
-    printf -- '-- %s\n' "$checker"
-    RUSTFLAGS="--cfg kv_$checker" CARGO_TARGET_DIR=$target/$checker \
-        cargo test --quiet --package kv-index --release --lib "${1:-$checker::}"
-done
+# models CHECKER PACKAGE [FILTER]
+models() {
+    printf -- '-- %s, %s\n' "$1" "$2"
+    RUSTFLAGS="--cfg kv_$1" CARGO_TARGET_DIR=$target/$1 cargo test --quiet --package "$2" --release --lib "${3:-$1::}"
+}
+
+models loom kv-index "$@"
+models loom kv-routing "$@"
+models shuttle kv-index "$@"

@@ -24,12 +24,18 @@
 //! [`ready`](Candidate::ready).
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 mod candidate;
 pub mod cost;
 pub mod limits;
+pub mod liveness;
+pub mod load;
+pub mod overload;
 mod record;
 mod router;
 pub mod select;
+mod sync;
+pub mod warmup;
 
 pub use candidate::{Candidate, Load, Request};
 pub use record::{Record, Scored};

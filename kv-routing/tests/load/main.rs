@@ -1,0 +1,4 @@
+//! Loads, as a router sees them.
+
+mod ledger;
+mod wire;
