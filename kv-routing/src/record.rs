@@ -1,5 +1,7 @@
 //! Why a decision fell as it did, in a form that can be stored, read and decided again.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cost::{Ask, Costs};
@@ -29,6 +31,9 @@ pub struct Record {
     pub seed: u64,
     /// Who was chosen.
     pub choice: Choice,
+    /// The names of the caller's own cost functions, whose sum is each candidate's [`own_s`](Costs::own_s).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<Cow<'static, str>>,
     /// Every candidate that was looked at, with its costs. In a large pool these are the holders of most of the prompt and a sample.
     pub scored: Vec<Scored>,
 }

@@ -172,7 +172,8 @@ impl Router {
             .map(bounded)
             .collect();
         let choice = self.choose_among(&ask, candidates, &|place| own_s[place], seed, &mut Scratch::new())?;
-        Ok(Decision { choice, record: self.record(&ask, candidates, &|place| own_s[place], seed, &choice) })
+        let record = self.record(&ask, candidates, &|place| own_s[place], seed, &choice);
+        Ok(Decision { choice, record: Record { own: own.iter().map(|cost| cost.name().into()).collect(), ..record } })
     }
 
     /// What the candidates that may be chosen have in common.
@@ -246,7 +247,7 @@ impl Router {
             out_of_line: self.gates.is_out_of_line(&ask.fleet, candidate),
             costs: self.costs(ask, candidate, own_s(place)),
         });
-        Record { router: self.storable(), ask: *ask, seed, choice: *choice, scored: scored.collect() }
+        Record { router: self.storable(), ask: *ask, seed, choice: *choice, own: Vec::new(), scored: scored.collect() }
     }
 
     /// The same router for every decision, in numbers that every format can store: a weight that is no number counts as 0 anyway.

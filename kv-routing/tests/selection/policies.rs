@@ -162,6 +162,7 @@ fn a_cost_function_of_ones_own_decides_and_is_replayed_without_it() {
     let with = |price| Router::new(Policy::Blend).decide_with(REQUEST, &all, &[&Odd(price)], 0).unwrap();
     assert_eq!((with(0.01).choice.worker, with(1.0).choice.worker), (1, 2));
     assert_eq!(with(1.0).record.replay(), Ok(with(1.0).choice));
+    assert_eq!((with(1.0).record.own[0].as_ref(), with(1.0).record.scored[0].costs.own_s), ("odd", 1.0));
     assert_eq!(with(f64::NAN).choice.worker, 1, "what is no number does not choose");
     assert_eq!(with(f64::INFINITY).choice.worker, 1);
 }
