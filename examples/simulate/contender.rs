@@ -7,7 +7,7 @@ use kv_routing::{Candidate, Policy, Request, Router};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Contender {
     /// A router, under a name.
-    Ours(&'static str, Router),
+    Ours(&'static str, Box<Router>),
     /// Dynamo's, rebuilt from its documentation: the fewest blocks to compute and to keep, (prefill blocks - credit) + decode
     /// blocks, at a temperature of 0, ties drawn.
     Dynamo,
@@ -24,7 +24,7 @@ impl Contender {
             ("round-robin", Policy::RoundRobin),
             ("random", Policy::Random),
         ];
-        let ours = ours.map(|(name, policy)| Self::Ours(name, Router::new(policy)));
+        let ours = ours.map(|(name, policy)| Self::Ours(name, Box::new(Router::new(policy))));
         ours.into_iter().chain([Self::Dynamo]).collect()
     }
 

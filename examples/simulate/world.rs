@@ -232,4 +232,4 @@ fn number(id: u64) -> usize {
 }
 
 /// How long after the last arrival answers are waited for.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_mins(1);
