@@ -298,6 +298,7 @@ impl Iterator for Holders<'_> {
                 break;
             }
             n -= ones;
+            self.word = 0;
             self.word = *self.words.next()?;
             self.first += u64::BITS;
         }
