@@ -35,15 +35,12 @@ impl Row {
     }
 
     pub fn line(&self, name: &str, bar: Option<Bar>) -> String {
-        let mut line = format!("{name:40}");
         let both: fn(&[u64; 3]) -> u64 = |times| times[1] + times[2];
-        [500, 990, 999].into_iter().for_each(|share| line += &format!("{:7.2}", self.us(both, share)));
-        for part in [(|times| times[1]) as fn(&[u64; 3]) -> u64, |times| times[2], |times| times[0]] {
-            line += &format!("    {:7.2}{:7.2}", self.us(part, 500), self.us(part, 990));
-        }
-        line += &format!("{:8}", self.allocated);
+        let parts: [fn(&[u64; 3]) -> u64; 3] = [|times| times[1], |times| times[2], |times| times[0]];
+        let total = [500, 990, 999].map(|share| format!("{:7.2}", self.us(both, share))).concat();
+        let parts = parts.map(|part| format!("    {:7.2}{:7.2}", self.us(part, 500), self.us(part, 990))).concat();
         let p99 = self.us(both, 990);
-        line + &bar.map_or(String::new(), |Bar { most, goal }| {
+        let verdict = bar.map_or(String::new(), |Bar { most, goal }| {
             let word = if p99 <= goal {
                 "goal"
             } else if p99 <= most {
@@ -52,6 +49,7 @@ impl Row {
                 "MISSED"
             };
             format!("   {word}: at most {most}, goal {goal}")
-        })
+        });
+        format!("{name:40}{total}{parts}{:8}{verdict}", self.allocated)
     }
 }
