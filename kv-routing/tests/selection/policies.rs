@@ -95,6 +95,8 @@ fn power_of_two_never_takes_the_most_loaded_and_reaches_all_others() {
     for (hits, pairs) in hits.iter().zip((0..10).rev()) {
         assert!((hits - pairs * 2_000 / 45).abs() < 60, "{hits} {pairs}");
     }
+    let two = [candidate(0, 0, 9), candidate(1, 0, 0)];
+    assert!((0..64).all(|seed| chosen(Policy::PowerOfTwo, &two, seed) == 1), "of two, both are drawn");
     assert_eq!(chosen(Policy::PowerOfTwo, &loads[4..5], 1), 4);
 }
 
