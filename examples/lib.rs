@@ -6,6 +6,7 @@ pub mod client;
 pub mod gateway;
 pub mod mock_engine;
 pub mod replay;
+pub mod simulate;
 
 /// The README, whose code is compiled and run with the tests.
 #[cfg(doctest)]

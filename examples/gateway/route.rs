@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::HeaderValue;
 use kv_events::{Caveat, Prediction, Predictor};
 use kv_index::{ContentHash, Index, Namespace, Scheme};
-use kv_routing::{Candidate, Decision, Load, Record, Request};
+use kv_routing::{Candidate, Decision, Load, Overlap, Record, Request};
 use serde::Serialize;
 
 use super::app::App;
@@ -32,17 +32,17 @@ impl App {
             FleetIndex::Reference(laned) => candidates(&laned.index, question, &ranks),
         };
         let prompt_tokens = question.tokens.map_or(0, <[u32]>::len) as u64;
-        let request = Request { prompt_tokens };
+        let request = Request { prompt_tokens, home: None };
         let decision = self.router.decide(request, &candidates, self.next_seed()).expect("servers are not empty, and ready");
-        let (server, rank) = ranks[decision.index];
-        let cached_tokens = candidates[decision.index].overlap_tokens;
+        let (server, rank) = ranks[decision.choice.index];
+        let cached_tokens = decision.choice.overlap_tokens;
         let forecast = match question.tokens {
             Ok(_) => Forecast::Known { prompt_tokens, cached_tokens, caveat: caveat(question.inbound, server, rank) },
             Err(reason) => Forecast::Unknown(reason),
         };
         if self.settings.log_decisions {
             let (engine, rank) = (server.engine.name(), server.engine.ranks()[rank].number);
-            let best = decision.record.best_overlap_tokens();
+            let best = decision.choice.best_overlap_tokens;
             tracing::info!(engine, rank, prompt_tokens, cached_tokens, best, candidates = candidates.len(), "decided");
         }
         let explanation = question.explain.then(|| explanation(server, decision)).flatten();
@@ -61,11 +61,11 @@ fn candidate<I: Index>(lookup: &mut Lookup<'_, I>, server: &Server, rank: &Rank)
     let in_flight = u32::try_from(tally.in_flight.value()).unwrap_or(u32::MAX);
     Candidate {
         worker: rank.worker,
-        overlap_tokens: lookup.predict(server, rank).tokens as u64,
+        overlap: Overlap::device(lookup.predict(server, rank).tokens as u64),
         // A stream that lacks blocks is degraded too, and what it has of them is true.
         degraded: stream.may_overstate(),
-        ready: true,
-        load: Load { in_flight, queued_tokens: tally.prefill_tokens.value() },
+        load: Load { in_flight, queued_tokens: tally.prefill_tokens.value(), ..Load::default() },
+        ..Candidate::default()
     }
 }
 
@@ -138,7 +138,7 @@ struct Explanation<'a> {
 /// The record of `decision` in at most [`DECISION_HEADER_BYTES_MAX`] bytes; nothing if even the chosen candidate does not fit.
 fn explanation(server: &Server, decision: Decision) -> Option<HeaderValue> {
     let mut told = Explanation { engine: server.engine.name(), omitted: 0, record: decision.record };
-    let chosen = told.record.chosen;
+    let chosen = told.record.choice.worker;
     let cost = |worker: u32, total_s: f64| (worker != chosen, total_s);
     loop {
         let text = serde_json::to_string(&told).ok()?;
@@ -146,7 +146,7 @@ fn explanation(server: &Server, decision: Decision) -> Option<HeaderValue> {
             return HeaderValue::from_str(&text).ok();
         }
         if told.omitted == 0 {
-            let order = |scored: &kv_routing::Scored| cost(scored.candidate.worker, scored.total_s());
+            let order = |scored: &kv_routing::Scored| cost(scored.candidate.worker, scored.costs.total_s());
             told.record.scored.sort_by(|left, right| order(left).partial_cmp(&order(right)).unwrap_or(std::cmp::Ordering::Equal));
         }
         told.record.scored.pop()?;

@@ -3,7 +3,7 @@
 use kv_events::wire::decode_batch;
 use kv_events::{Predictor, Stream, StreamOptions};
 use kv_index::{Index, Namespace, ReferenceIndex};
-use kv_routing::{Candidate, Request, Router};
+use kv_routing::{Candidate, Overlap, Request, Router};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let index = ReferenceIndex::new();
@@ -29,12 +29,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let reuse = predictor.predict(&index, stream.worker(), profile, &hashes, prompt.len());
         println!("worker {worker} will reuse {} of {} tokens", reuse.tokens, prompt.len());
-        candidates.push(Candidate { worker, overlap_tokens: reuse.tokens as u64, ..Candidate::default() });
+        candidates.push(Candidate { worker, overlap: Overlap::device(reuse.tokens as u64), ..Candidate::default() });
     }
 
     // Who should serve it? The seed decides ties only.
-    let decision = Router::default().decide(Request { prompt_tokens: 9 }, &candidates, 42)?;
-    println!("send it to worker {}", decision.worker);
-    assert_eq!(decision.worker, 0);
+    let request = Request { prompt_tokens: 9, ..Request::default() };
+    let decision = Router::default().decide(request, &candidates, 42)?;
+    println!("send it to worker {}", decision.choice.worker);
+    assert_eq!(decision.choice.worker, 0);
     Ok(())
 }

@@ -293,6 +293,29 @@ impl Iterator for Holders<'_> {
         Some((worker, View::MAIN))
     }
 
+    /// Skips whole words of bits at a time: who wants every hundredth of a thousand holders does not pay for the rest.
+    #[inline]
+    fn nth(&mut self, mut n: usize) -> Option<(WorkerId, View)> {
+        let rows = self.rows.len();
+        if n < rows {
+            return self.rows.nth(n).map(|row| row.holder());
+        }
+        self.rows = [].iter();
+        n -= rows;
+        loop {
+            let ones = self.word.count_ones() as usize;
+            if n < ones {
+                break;
+            }
+            n -= ones;
+            self.word = 0;
+            self.word = *self.words.next()?;
+            self.first += u64::BITS;
+        }
+        (0..n).for_each(|_| self.word &= self.word - 1);
+        self.next()
+    }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
         let bits = self.word.count_ones() + self.words.as_slice().iter().map(|word| word.count_ones()).sum::<u32>();
         let holders = self.rows.len() + bits as usize;
@@ -406,6 +429,23 @@ mod tests {
             let mut left = Vec::new();
             rows.for_each(|row| left.push(row));
             assert_eq!(left, expected[begun..], "told at once after {begun} one by one");
+        }
+    }
+
+    #[test]
+    fn skipping_holders_is_taking_the_later_ones() {
+        let mut matches = Matches::new();
+        [7, 300, 70].into_iter().for_each(|worker| matches.found.append_row(5, worker, 1));
+        matches.found.append_bits(5, &[1 << 63 | 0b101, 0, u64::MAX, 1 << 10]);
+        let holders = matches.levels().next().unwrap().holders();
+        let all: Vec<_> = holders.clone().collect();
+        assert_eq!(all.len(), 71);
+        for (begun, n) in (0..all.len() + 2).flat_map(|begun| (0..all.len() + 2).map(move |n| (begun, n))) {
+            let mut skipping = holders.clone();
+            (0..begun).for_each(|_| _ = skipping.next());
+            assert_eq!(skipping.nth(n), all.get(begun + n).copied(), "{begun} {n}");
+            let rest: Vec<_> = skipping.collect();
+            assert_eq!(rest, all.get(begun + n + 1..).unwrap_or_default(), "{begun} {n}");
         }
     }
 

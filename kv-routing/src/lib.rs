@@ -1,42 +1,75 @@
 //! Who should serve a prompt: a pure function of what each worker would reuse and how busy it is.
 //!
 //! ```
-//! use kv_routing::{Candidate, Load, Request, Router};
+//! use kv_routing::{Candidate, Load, Overlap, Policy, Request, Router};
 //!
+//! let busy = Load { in_flight: 40, queued_tokens: 30_000, ..Load::default() };
 //! let candidates = [
-//!     Candidate { worker: 0, overlap_tokens: 0, ..Candidate::default() },
-//!     Candidate { worker: 1, overlap_tokens: 896, ..Candidate::default() },
-//!     Candidate { worker: 2, overlap_tokens: 960, load: Load { in_flight: 40, queued_tokens: 30_000 }, ..Candidate::default() },
+//!     Candidate { worker: 0, ..Candidate::default() },
+//!     Candidate { worker: 1, overlap: Overlap::device(896), ..Candidate::default() },
+//!     Candidate { worker: 2, overlap: Overlap::device(960), load: busy, ..Candidate::default() },
 //! ];
-//! let decision = Router::default().decide(Request { prompt_tokens: 1_000 }, &candidates, 7)?;
-//! assert_eq!(decision.worker, 1, "64 tokens more are not worth the queue of worker 2");
-//! assert_eq!(decision.record.replay()?, decision.worker);
+//! let request = Request { prompt_tokens: 1_000, ..Request::default() };
+//! let decision = Router::new(Policy::Blend).decide(request, &candidates, 7)?;
+//! assert_eq!(decision.choice.worker, 1, "64 tokens more are not worth the queue of worker 2");
+//! assert_eq!(decision.record.replay()?, decision.choice);
 //! # Ok::<(), kv_routing::NoCandidate>(())
 //! ```
 //!
-//! Every candidate gets a cost in seconds, the sum of the policy's [cost functions](cost); the cheapest wins, and among those
-//! within a millionth of a second of it one is drawn uniformly. There is no clock and no random source inside: the
-//! caller's seed is the only chance there is, so a decision can be made again from its [`Record`].
+//! Filters leave those who [may be chosen](Candidate::is_eligible); [costs](cost) in seconds are added up; a [policy](Policy) takes the
+//! cheapest of those it looks at, and among those within a millionth of a second of it one is drawn uniformly. There is no clock and
+//! no random source inside: the caller's seed is the only chance there is, so a decision can be made again from its
+//! [`Record`].
+//!
+//! | policy | chooses |
+//! |---|---|
+//! | `cache-aware` | the least loaded of those that hold most of the prompt, unless all of them are out of line |
+//! | `blend` | the least sum of computing, waiting, scarce memory and company |
+//! | `least-load`, `power-of-two` | by load, of all or of two |
+//! | `round-robin`, `random` | in turn, or any |
+//!
+//! Three ways to ask:
+//! * [`Router::decide`], with a slice of candidates, keeps a [`Record`];
+//! * [`Router::choose`] does not, and allocates nothing;
+//! * [`Pool`] keeps the workers of a large fleet between decisions, and asks of them only whom the index found and a few others.
+//!
+//! What a decision is made from is kept by state machines of their own, each of which can be left out:
+//!
+//! | module | knows |
+//! |---|---|
+//! | [`liveness`] | who is unreachable or wedged |
+//! | [`load`] | how busy each worker is: what it reports, and what was sent since |
+//! | [`accounting`] | what was dispatched and is not complete, and where prompts are expected that no event has announced yet |
+//! | [`overload`], [`warmup`] | who has too much, and who has too little |
+//! | [`audit`] | whether the index is right about each worker, by the `cached_tokens` of answers |
 //!
 //! # What it is not
-//! It does not look up prefixes (`kv-index` does), does not know what a worker reported or when, and keeps no state from one
-//! decision to the next. Who is alive, warming up or overloaded is decided before: such workers are not
-//! [`ready`](Candidate::ready).
+//! It does not look up prefixes (`kv-index` does), opens no connection and asks no clock: the caller tells it what came and when.
+//! A decision keeps nothing for the next one, but what its caller puts into a [`Pool`] and into [`Sessions`](select::Sessions).
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod audit;
 mod candidate;
 pub mod cost;
 pub mod limits;
 pub mod liveness;
 pub mod load;
 pub mod overload;
+mod pair;
+mod policy;
+mod pool;
 mod record;
 mod router;
 pub mod select;
 mod sync;
+mod tally;
 pub mod warmup;
 
-pub use candidate::{Candidate, Load, Request};
-pub use record::{Record, Scored};
-pub use router::{Decision, NoCandidate, Policy, Router};
+pub use candidate::{Candidate, Fleet, Load, Overlap, Overrides, Request};
+pub use pair::{Leg, NoPair, Pair, PairRecord};
+pub use policy::Policy;
+pub use pool::{Lookup, Pool, PoolError, Refine};
+pub use record::{Decision, Record, Scored};
+pub use router::{Branch, Choice, NoCandidate, Router};
+pub use tally::{Branches, Tally};

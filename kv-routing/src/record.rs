@@ -4,118 +4,66 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Candidate, NoCandidate, Request, Router};
+use crate::cost::{Ask, Costs};
+use crate::select::Scratch;
+use crate::{Candidate, Choice, NoCandidate, Router};
+
+/// Who was chosen, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Who.
+    pub choice: Choice,
+    /// Everything that the decision was made from.
+    pub record: Record,
+}
 
 /// Everything that went into one decision, and who was chosen.
+///
+/// Read it with something that keeps every bit of a number (`serde_json` does with its feature `float_roundtrip`), or a decision
+/// between two that all but tie may fall the other way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The policy and its costs.
+    /// The policy and its settings.
     pub router: Router,
-    /// The request.
-    pub request: Request,
+    /// The request and the fleet.
+    pub ask: Ask,
     /// The seed of ties, draws and turns.
     pub seed: u64,
-    /// The chosen worker.
-    pub chosen: u32,
-    /// Every candidate, with its costs.
+    /// Who was chosen.
+    pub choice: Choice,
+    /// The names of the caller's own cost functions, whose sum is each candidate's [`own_s`](Costs::own_s).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<Cow<'static, str>>,
+    /// Every candidate that was looked at, with its costs. In a large pool these are the holders of most of the prompt and a sample.
     pub scored: Vec<Scored>,
 }
 
-/// One candidate and what it would have cost.
+/// One candidate, and what was made of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
-    /// The candidate as it was.
+    /// The candidate as it was: its overlap by tiers, how much of that is trusted, its vetoes, its load.
     pub candidate: Candidate,
-    /// Each cost by its name, in seconds. Empty under policies that do not look at costs.
-    pub costs_s: Vec<(Cow<'static, str>, f64)>,
+    /// What its overlap was worth after weights and discounts, in tokens.
+    pub credit_tokens: f64,
+    /// Whether it had too much to do for affinity to count.
+    pub out_of_line: bool,
+    /// Its costs by part. All 0 under policies that do not look at costs.
+    pub costs: Costs,
 }
 
 impl Record {
-    /// Decides again: the same worker, unless the crate's rules have changed since the record was written.
+    /// Decides again: the same choice, unless the crate's rules have changed since the record was written.
     ///
     /// # Errors
-    /// [`NoCandidate`] when none of the recorded candidates is ready.
-    pub fn replay(&self) -> Result<u32, NoCandidate> {
+    /// [`NoCandidate`] when the record was changed so that none of its candidates can be chosen.
+    pub fn replay(&self) -> Result<Choice, NoCandidate> {
         let candidates: Vec<Candidate> = self.scored.iter().map(|scored| scored.candidate).collect();
-        self.router.decide(self.request, &candidates, self.seed).map(|decision| decision.worker)
+        let own_s = |place: usize| crate::cost::finite_or_0(self.scored[place].costs.own_s);
+        self.router.choose_among(&self.ask, &candidates, &own_s, self.seed, &mut Scratch::new())
     }
 
-    /// The tokens that the best ready candidate would have reused: what affinity alone could have had.
-    pub fn best_overlap_tokens(&self) -> u64 {
-        let ready = self.scored.iter().filter(|scored| scored.candidate.ready);
-        ready.map(|scored| scored.candidate.overlap_tokens).max().unwrap_or(0)
-    }
-}
-
-impl Scored {
-    /// The sum of the costs, in seconds.
-    pub fn total_s(&self) -> f64 {
-        self.costs_s.iter().map(|cost| cost.1).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::cost::{Prefill, Queue};
-    use crate::{Load, Policy};
-
-    fn any_candidate() -> impl Strategy<Value = Candidate> {
-        (0u64..2_000, 0u32..50, 0u64..50_000, any::<bool>(), proptest::bool::weighted(0.8)).prop_map(
-            |(overlap_tokens, in_flight, queued_tokens, degraded, ready)| Candidate {
-                worker: 0,
-                overlap_tokens,
-                degraded,
-                ready,
-                load: Load { in_flight, queued_tokens },
-            },
-        )
-    }
-
-    proptest! {
-        #[test]
-        fn a_record_survives_its_text_and_decides_the_same(
-            mut candidates in proptest::collection::vec(any_candidate(), 1..20),
-            policy in prop_oneof![Just(Policy::CacheAware), Just(Policy::LeastLoad), Just(Policy::Random), Just(Policy::RoundRobin)],
-            prompt_tokens in 0u64..4_000,
-            seed: u64,
-        ) {
-            (0..).zip(&mut candidates).for_each(|(worker, candidate)| candidate.worker = worker);
-            if let Ok(decision) = Router::new(policy).decide(Request { prompt_tokens }, &candidates, seed) {
-                let text = serde_json::to_string(&decision.record).unwrap();
-                let read: Record = serde_json::from_str(&text).unwrap();
-                prop_assert_eq!(read.replay(), Ok(decision.worker));
-                prop_assert!(candidates[decision.index].ready);
-                let best = candidates.iter().filter(|candidate| candidate.ready).map(|candidate| candidate.overlap_tokens).max();
-                prop_assert_eq!(Some(read.best_overlap_tokens()), best);
-            } else {
-                prop_assert!(candidates.iter().all(|candidate| !candidate.ready));
-            }
-        }
-    }
-
-    #[test]
-    fn a_record_can_be_read_back_whatever_the_rates_were() {
-        let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5, 7.0];
-        let holder = Candidate {
-            overlap_tokens: 50,
-            degraded: true,
-            load: Load { in_flight: 3, queued_tokens: 9 },
-            ..Candidate::default()
-        };
-        for (rate, weight) in odd.into_iter().flat_map(|rate| odd.map(|weight| (rate, weight))) {
-            let router = Router {
-                policy: Policy::CacheAware,
-                prefill: Prefill { tokens_per_s: rate, degraded_weight: weight },
-                queue: Queue { tokens_per_s: rate, in_flight_s: weight, weight },
-            };
-            let record = router.decide(Request { prompt_tokens: 100 }, &[holder, Candidate::default()], 1).unwrap().record;
-            let costs: Vec<f64> = record.scored.iter().flat_map(|scored| &scored.costs_s).map(|cost| cost.1).collect();
-            assert!(costs.iter().all(|cost| cost.is_finite() && *cost >= 0.0), "{rate} {weight}: {costs:?}");
-            let text = serde_json::to_string(&record.scored).unwrap();
-            assert_eq!(serde_json::from_str::<Vec<Scored>>(&text).unwrap(), record.scored);
-        }
+    /// Tokens of the prompt that somebody else who may be chosen would have reused beyond what the chosen one will.
+    pub fn forgone_tokens(&self) -> u64 {
+        self.choice.best_overlap_tokens.saturating_sub(self.choice.overlap_tokens)
     }
 }

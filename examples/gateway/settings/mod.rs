@@ -64,11 +64,15 @@ pub enum IndexKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
-    /// To the engine that holds most of the prompt, among equals to the least loaded.
+    /// To the engine where computing, waiting and company are least together.
     #[default]
+    Blend,
+    /// To the least loaded of those engines that hold most of the prompt.
     CacheAware,
-    /// To the engine with the fewest requests in flight.
+    /// To the least loaded engine.
     LeastLoad,
+    /// To the less loaded of two that are drawn.
+    PowerOfTwo,
     /// To one engine after the other.
     RoundRobin,
     /// To any engine.
@@ -78,8 +82,10 @@ pub enum PolicyKind {
 impl From<PolicyKind> for Policy {
     fn from(kind: PolicyKind) -> Self {
         match kind {
+            PolicyKind::Blend => Self::Blend,
             PolicyKind::CacheAware => Self::CacheAware,
             PolicyKind::LeastLoad => Self::LeastLoad,
+            PolicyKind::PowerOfTwo => Self::PowerOfTwo,
             PolicyKind::RoundRobin => Self::RoundRobin,
             PolicyKind::Random => Self::Random,
         }
@@ -197,7 +203,7 @@ mod tests {
         let names: Vec<_> = settings.engines.iter().map(|engine| engine.name.as_str()).collect();
         assert_eq!(names, ["127.0.0.1:8000", "second", "c:1"]);
         assert_eq!((settings.listen.as_str(), settings.seed), ("0.0.0.0:9000", 3));
-        assert_eq!((settings.policy, settings.body_limit), (PolicyKind::CacheAware, BODY_BYTES));
+        assert_eq!((settings.policy, settings.body_limit), (PolicyKind::Blend, BODY_BYTES));
     }
 
     #[test]

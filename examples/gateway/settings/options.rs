@@ -9,8 +9,8 @@ use super::{EngineSpec, IndexKind, PolicyKind};
 /// Sends each LLM request to the engine that already holds its prefix in the KV cache.
 ///
 /// The gateway speaks OpenAI's API to clients and to engines. From each engine it takes the KV-cache events of vLLM or
-/// SGLang over ZeroMQ, so it knows block by block what every engine holds; a request goes to the engine that can reuse
-/// most of its prompt, and among equals to the least loaded. Every answer says which engine it came from, how many tokens
+/// SGLang over ZeroMQ, so it knows block by block what every engine holds; a request goes to the engine where computing what it
+/// lacks, waiting and company cost least together. Every answer says which engine it came from, how many tokens
 /// the gateway expected it to reuse, and how many the engine says it reused.
 ///
 /// Without arguments it starts four mock engines, sends them a short load, and stays up for you to try.
@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long, value_name = "COUNT")]
     pub lanes: Option<usize>,
 
-    /// How a request finds its engine [default: cache-aware]
+    /// How a request finds its engine [default: blend]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub policy: Option<PolicyKind>,
 

@@ -95,7 +95,7 @@ async fn a_holder_is_discounted_for_what_may_be_gone_and_not_for_what_is_hidden(
         let request = site.client.post(site.url("/v1/completions")).header("x-kv-explain", "1");
         let answer = Answer::read(request.json(&completion(&held)).send().await.unwrap()).await;
         let candidate = answer.decision.expect("it was asked for")["record"]["scored"][0]["candidate"].clone();
-        (candidate["overlap_tokens"].as_u64().unwrap(), candidate["degraded"].as_bool().unwrap())
+        (candidate["overlap"]["device_tokens"].as_u64().unwrap(), candidate["degraded"].as_bool().unwrap_or(false))
     };
     assert_eq!((site.ranks().await[0]["trust"].as_str(), candidate().await), (Some("degraded"), (48, false)));
     site.fault("0", "drop?batches=1").await;

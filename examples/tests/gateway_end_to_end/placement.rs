@@ -88,10 +88,10 @@ async fn a_decision_explains_itself_to_who_asks() {
     let decision = answer.decision.expect("it was asked for");
     assert!(decision.to_string().len() <= 2048);
     assert_eq!(decision["engine"], held.worker.unwrap());
-    assert_eq!(decision["record"]["request"]["prompt_tokens"], 64);
+    assert_eq!(decision["record"]["ask"]["request"]["prompt_tokens"], 64);
     let scored = decision["record"]["scored"].as_array().unwrap();
-    assert_eq!(scored[0]["candidate"]["worker"], decision["record"]["chosen"]);
-    assert_eq!(scored[0]["candidate"]["overlap_tokens"], 48);
+    assert_eq!(scored[0]["candidate"]["worker"], decision["record"]["choice"]["worker"]);
+    assert_eq!(scored[0]["candidate"]["overlap"]["device_tokens"], 48);
     assert_eq!(scored.len() as u64 + decision["omitted"].as_u64().unwrap(), 12);
     site.stop().await;
 }

@@ -1,5 +1,21 @@
-//! From costs to a choice.
+//! From costs to a choice: who may be chosen, who stands out, and a draw among equals.
 
+mod blend;
+mod eligible;
+mod gate;
+mod scratch;
+mod sessions;
+mod soften;
+mod threshold;
 mod ties;
 
+pub use blend::Blend;
+pub use eligible::Fallback;
+pub(crate) use eligible::{Standing, eligible};
+pub use gate::Gates;
+pub use scratch::Scratch;
+pub(crate) use scratch::apart;
+pub use sessions::Sessions;
+pub use soften::soften;
+pub use threshold::Threshold;
 pub use ties::{Draw, cheapest};

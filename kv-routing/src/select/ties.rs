@@ -35,6 +35,17 @@ impl Draw {
     pub fn below(&mut self, bound: u64) -> Option<u64> {
         self.next_u64().checked_rem(bound)
     }
+
+    /// A place below `len`; nothing for an empty slice.
+    pub fn place(&mut self, len: usize) -> Option<usize> {
+        self.below(len as u64).and_then(|place| usize::try_from(place).ok())
+    }
+
+    /// A number from 0 to 1, without 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are what the number has room for")]
+    pub fn fraction(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
 }
 
 #[cfg(test)]
