@@ -21,6 +21,8 @@ pub struct SnapshotPart {
     pub count: u32,
     /// Batches that the relay never saw, from before the first that it did. They hide blocks from the snapshot.
     pub unknown_before: u64,
+    /// Batches that the relay lost since. They may have removed what the snapshot tells.
+    pub lost: u64,
     /// The stores of this part.
     pub batch: Batch,
 }
@@ -88,10 +90,11 @@ impl Follower {
         let is_last = part.index.saturating_add(1) >= part.count;
         self.resumption.snapshot_next = (!is_last).then_some(part.index.saturating_add(1));
         if is_last {
-            self.cursor = Cursor::resumed(part.through, part.unknown_before);
+            self.cursor = Cursor::resumed(part.through, part.unknown_before, part.lost);
             self.anchor = Some(Anchor { sequence: part.through, fingerprint: None });
             self.link.proven = true;
-            self.repair = if part.unknown_before > 0 { Repair::Impossible } else { Repair::Possible };
+            let is_whole = part.unknown_before == 0 && part.lost == 0;
+            self.repair = if is_whole { Repair::Possible } else { Repair::Impossible };
         }
         self.push(Change::Apply { sequence: part.through, bytes: 0, batch: part.batch });
     }

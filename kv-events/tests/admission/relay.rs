@@ -10,7 +10,7 @@ fn named(incarnation: Incarnation, sequence: u64) -> Delivery {
 }
 
 fn part(incarnation: Incarnation, index: u32, count: u32, unknown_before: u64) -> SnapshotPart {
-    SnapshotPart { incarnation, through: 40, index, count, unknown_before, batch: Batch::default() }
+    SnapshotPart { incarnation, through: 40, index, count, unknown_before, lost: 0, batch: Batch::default() }
 }
 
 fn life() -> Incarnation {
