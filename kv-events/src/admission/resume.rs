@@ -23,6 +23,8 @@ pub struct SnapshotPart {
     pub unknown_before: u64,
     /// Batches that the relay lost since. They may have removed what the snapshot tells.
     pub lost: u64,
+    /// Length of its message.
+    pub bytes: usize,
     /// The stores of this part.
     pub batch: Batch,
 }
@@ -96,7 +98,7 @@ impl Follower {
             let is_whole = part.unknown_before == 0 && part.lost == 0;
             self.repair = if is_whole { Repair::Possible } else { Repair::Impossible };
         }
-        self.push(Change::Apply { sequence: part.through, bytes: 0, batch: part.batch });
+        self.push(Change::Apply { sequence: part.through, bytes: part.bytes, batch: part.batch });
     }
 
     /// Judges a batch of a relay.

@@ -10,7 +10,7 @@ fn named(incarnation: Incarnation, sequence: u64) -> Delivery {
 }
 
 fn part(incarnation: Incarnation, index: u32, count: u32, unknown_before: u64) -> SnapshotPart {
-    SnapshotPart { incarnation, through: 40, index, count, unknown_before, lost: 0, batch: Batch::default() }
+    SnapshotPart { incarnation, through: 40, index, count, unknown_before, lost: 0, bytes: 0, batch: Batch::default() }
 }
 
 fn life() -> Incarnation {
@@ -50,6 +50,19 @@ fn a_snapshot_sets_the_cursor_and_says_what_it_lacks() {
     assert!(matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.unknown_before == 12 && !worth.repairable));
     rig.told();
     assert_eq!(rig.live(named(life(), 40)), "", "a repeat is stale");
+}
+
+/// What a relay has lost may have removed what its snapshot tells: such a snapshot is not called exact.
+#[test]
+fn a_snapshot_of_a_relay_that_lost_batches_may_overstate() {
+    let mut rig = at(5);
+    rig.follower.handle_snapshot(rig.now, SnapshotPart { lost: 3, ..part(life(), 0, 1, 12) });
+    let trust = rig.follower.trust();
+    assert!(matches!(trust, Trust::Degraded(worth) if worth.lost == 3 && worth.unknown_before == 12 && !worth.repairable));
+    assert!(trust.may_overstate());
+    rig.told();
+    rig.follower.handle_heartbeat(rig.now, life(), 40);
+    assert_eq!(rig.trust(), "degraded", "that it is the last does not bring back what was lost");
 }
 
 #[test]

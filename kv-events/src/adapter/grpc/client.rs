@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use prost::Message;
 use thiserror::Error;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tonic::codec::Streaming;
@@ -40,7 +42,12 @@ pub enum SubscriptionEvent {
     /// The relay has accepted the subscription: what follows is behind the position that was asked for.
     Connected,
     /// A message.
-    Update(Box<Update>),
+    Update {
+        /// What it says.
+        update: Box<Update>,
+        /// Its length.
+        bytes: usize,
+    },
     /// A message that is none of a relay's, or of another rank. What it would have said is missing.
     Unreadable(MessageError),
     /// The relay cannot go on from the position, or from where the stream was: what is held is to be dropped, and all of it is asked
@@ -85,9 +92,15 @@ pub struct Subscription {
 }
 
 enum State {
-    Waiting { until: Instant },
-    Asking(Asking),
-    Reading { stream: Box<Streaming<proto::Update>>, silent_at: Option<Instant> },
+    Waiting {
+        until: Instant,
+    },
+    /// Locked by nobody: a future need not be `Sync`, and a subscription is.
+    Asking(Mutex<Asking>),
+    Reading {
+        stream: Box<Streaming<proto::Update>>,
+        silent_at: Option<Instant>,
+    },
     Stopped,
 }
 
@@ -130,9 +143,9 @@ impl Subscription {
             match &mut self.state {
                 State::Waiting { until } => {
                     sleep_until(*until).await;
-                    self.state = State::Asking(ask(self.client.clone(), self.rank, self.after));
+                    self.state = State::Asking(Mutex::new(ask(self.client.clone(), self.rank, self.after)));
                 }
-                State::Asking(asking) => match asking.as_mut().await {
+                State::Asking(asking) => match asking.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().await {
                     Ok(stream) => {
                         self.state = State::Reading { stream: Box::new(stream), silent_at: None };
                         return SubscriptionEvent::Connected;
@@ -160,8 +173,9 @@ impl Subscription {
 
     fn heard(&mut self, message: proto::Update) -> SubscriptionEvent {
         (self.heard, self.pause) = (true, RESUBSCRIBE_PAUSE.0);
+        let bytes = message.encoded_len();
         match Update::try_from(message) {
-            Ok(update) if update.rank == self.rank => SubscriptionEvent::Update(Box::new(update)),
+            Ok(update) if update.rank == self.rank => SubscriptionEvent::Update { update: Box::new(update), bytes },
             Ok(update) => SubscriptionEvent::Unreadable(MessageError::Rank { asked: self.rank, got: update.rank }),
             Err(error) => SubscriptionEvent::Unreadable(error),
         }
@@ -242,6 +256,12 @@ fn silence() -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subscription_can_be_moved_and_shown() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Subscription>();
+    }
 
     #[test]
     fn an_address_is_a_host_and_a_port() {

@@ -23,7 +23,7 @@
 //!     let now = begun.elapsed();
 //!     match event {
 //!         SubscriptionEvent::Connected => follower.handle_connected(now),
-//!         SubscriptionEvent::Update(update) => update.hand_to(now, &mut follower),
+//!         SubscriptionEvent::Update { update, bytes } => update.hand_to(now, bytes, &mut follower),
 //!         SubscriptionEvent::Rejected { .. } => follower.handle_rejected(now),
 //!         SubscriptionEvent::Disconnected { .. } => follower.handle_disconnected(now),
 //!         SubscriptionEvent::Unsupported { status } => return Err(status.into()),

@@ -51,18 +51,18 @@ pub enum News {
 }
 
 impl Update {
-    /// Tells `follower`, whose source is this relay. A piece of a snapshot of more than `u32::MAX` pieces is passed over, and what
-    /// follows it finds the snapshot unfinished.
-    pub fn hand_to(self, now: Duration, follower: &mut Follower) {
+    /// Tells `follower`, whose source is this relay. `bytes` is the length of the message, which steps carry on as their cost. A piece
+    /// of a snapshot of more than `u32::MAX` pieces is passed over, and what follows it finds the snapshot unfinished.
+    pub fn hand_to(self, now: Duration, bytes: usize, follower: &mut Follower) {
         let Self { incarnation, sequence, news, .. } = self;
         match news {
             News::Published { batch, .. } => {
                 let incarnation = Some(incarnation);
-                follower.handle_live(now, Delivery { sequence, incarnation, fingerprint: None, bytes: 0, batch });
+                follower.handle_live(now, Delivery { sequence, incarnation, fingerprint: None, bytes, batch });
             }
             News::Chunk { index, count, unknown_before, lost, batch, .. } => {
                 let (Ok(index), Ok(count)) = (u32::try_from(index), u32::try_from(count)) else { return };
-                let part = SnapshotPart { incarnation, through: sequence, index, count, unknown_before, lost, batch };
+                let part = SnapshotPart { incarnation, through: sequence, index, count, unknown_before, lost, bytes, batch };
                 follower.handle_snapshot(now, part);
             }
             News::Heartbeat => follower.handle_heartbeat(now, incarnation, sequence),

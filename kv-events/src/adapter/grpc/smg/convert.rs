@@ -100,13 +100,30 @@ impl Rank {
             return Err(Unsaid::Group);
         }
         let names: Vec<BlockName> = store.hashes.iter().map(EngineHash::name).collect();
+        let said = self.sayable(store, &names).map(|parent| {
+            let block_hashes = names.iter().map(|name| name.0.cast_signed());
+            let blocks = block_hashes.zip(block_tokens(store, counts)).map(|(block_hash, token_ids)| proto::KvBlock {
+                block_hash,
+                block_size: i32::try_from(token_ids.len()).unwrap_or(i32::MAX),
+                token_ids,
+                lora_id: store.lora_id,
+                cache_level: cache_level(tier),
+            });
+            proto::KvBlocksStored { blocks: blocks.collect(), parent_block_hash: parent.map(|parent| parent.0.cast_signed()) }
+        });
+        for name in names {
+            if said.is_ok() { self.told.tell(name, tier) } else { self.told.note_untold(name, tier) }
+        }
+        said
+    }
+
+    /// The parent of a store that can be told.
+    fn sayable(&self, store: &Stored, names: &[BlockName]) -> Result<Option<BlockName>, Unsaid> {
         if names.is_empty() || store.tokens.is_empty() {
-            names.iter().for_each(|name| self.told.note_untold(*name, tier));
             return Err(Unsaid::Placeholder);
         }
-        let block_size = i32::try_from(store.block_size).ok().filter(|size| *size > 0).ok_or(Unsaid::Unaligned)?;
-        let block_tokens = store.block_size as usize;
-        if names.len().checked_mul(block_tokens) != Some(store.tokens.len()) {
+        let fits = i32::try_from(store.block_size).is_ok_and(|size| size > 0);
+        if !fits || names.len().checked_mul(store.block_size as usize) != Some(store.tokens.len()) {
             return Err(Unsaid::Unaligned);
         }
         let parent = store.parent.as_ref().map(EngineHash::name);
@@ -120,28 +137,7 @@ impl Rank {
         if parent.is_some_and(|parent| !self.told.holds(parent)) {
             return Err(Unsaid::UnknownParent);
         }
-        if self.told.len() + names.len() > LIVE_BLOCKS_MAX {
-            return Err(Unsaid::OverLimit);
-        }
-        let folded: Vec<u32>;
-        let tokens = match &store.tokens {
-            Tokens::Ids(ids) => ids,
-            Tokens::Bigrams(pairs) => {
-                counts.add(Unsaid::Folded, 1);
-                folded = pairs.iter().map(|pair| pair[0]).collect();
-                &folded
-            }
-        };
-        let blocks = names.iter().zip(tokens.chunks(block_tokens)).map(|(name, tokens)| proto::KvBlock {
-            block_hash: name.0.cast_signed(),
-            token_ids: tokens.to_vec(),
-            block_size,
-            lora_id: store.lora_id,
-            cache_level: cache_level(tier),
-        });
-        let blocks = blocks.collect();
-        names.iter().for_each(|name| self.told.tell(*name, tier));
-        Ok(proto::KvBlocksStored { blocks, parent_block_hash: parent.map(|parent| parent.0.cast_signed()) })
+        if self.told.len() + names.len() > LIVE_BLOCKS_MAX { Err(Unsaid::OverLimit) } else { Ok(parent) }
     }
 
     fn removed(&mut self, removed: &Removed, counts: &SmgCounts) -> Result<proto::kv_cache_event::Data, Option<Unsaid>> {
@@ -174,6 +170,18 @@ fn is_namespaced(store: &Stored) -> bool {
     let is_lora = |key: &ExtraKey| matches!(key, ExtraKey::Text(text) if Some(text) == store.lora_name.as_ref());
     let keyed = store.extra_keys.iter().flatten().flatten().any(|key| !is_lora(key));
     some(&store.cache_salt) || keyed || some(&store.lora_name) && store.lora_id.is_none()
+}
+
+/// The tokens of each block. The block size is not 0.
+fn block_tokens(store: &Stored, counts: &SmgCounts) -> Vec<Vec<u32>> {
+    let block = store.block_size as usize;
+    match &store.tokens {
+        Tokens::Ids(ids) => ids.chunks(block).map(<[u32]>::to_vec).collect(),
+        Tokens::Bigrams(pairs) => {
+            counts.add(Unsaid::Folded, 1);
+            pairs.chunks(block).map(|pairs| pairs.iter().map(|pair| pair[0]).collect()).collect()
+        }
+    }
 }
 
 fn own(ownership: Option<&str>) -> Result<(), Unsaid> {

@@ -21,6 +21,8 @@
 
 mod convert;
 mod counts;
+#[cfg(test)]
+mod tests;
 mod told;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 use kv_index::BlockName;
 
 use crate::Tier;
+use crate::limits::LIVE_BLOCKS_MAX;
 
 /// Blocks and their copies, as the engine has them and as the reader counts them.
 #[derive(Debug, Default)]
@@ -34,25 +35,27 @@ impl Told {
         copies.told = copies.told.saturating_add(1);
     }
 
-    /// There is one more copy of a block that the reader holds there, and it is not told.
+    /// There is one more copy, and the reader is not told of it.
     pub(super) fn note_untold(&mut self, name: BlockName, tier: Tier) {
-        if let Some(copies) = self.copies.get_mut(&(name, tier)) {
+        if self.copies.len() < LIVE_BLOCKS_MAX || self.copies.contains_key(&(name, tier)) {
+            let copies = self.copies.entry((name, tier)).or_default();
             copies.untold = copies.untold.saturating_add(1);
         }
     }
 
-    /// A copy is gone. Whether the reader is to be told.
+    /// A copy is gone. Whether the reader is to be told: those that it does not know of go first.
     pub(super) fn remove(&mut self, name: BlockName, tier: Tier) -> bool {
         let Some(copies) = self.copies.get_mut(&(name, tier)) else { return false };
-        if copies.untold > 0 {
-            copies.untold -= 1;
-            return false;
+        let is_told = copies.untold == 0;
+        if is_told {
+            copies.told -= 1
+        } else {
+            copies.untold -= 1
         }
-        copies.told -= 1;
-        if copies.told == 0 {
+        if copies.told == 0 && copies.untold == 0 {
             self.copies.remove(&(name, tier));
         }
-        true
+        is_told
     }
 
     /// Everything is gone.
