@@ -129,10 +129,10 @@ impl Sidecar {
 }
 
 impl Drop for Sidecar {
+    /// Ends it at once, for whoever does not wait. The server closes its connections by itself.
     fn drop(&mut self) {
         self.closing.cancel();
         self.hub.stop();
-        self.serving.abort();
     }
 }
 
