@@ -45,7 +45,7 @@ impl Load {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), done).await.expect("the load goes on");
+        tokio::time::timeout(Duration::from_mins(1), done).await.expect("the load goes on");
         assert!(self.next.load(Ordering::Relaxed) < PROMPTS, "prompts are left");
     }
 

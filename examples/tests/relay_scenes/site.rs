@@ -52,13 +52,13 @@ impl Site {
         let engine = &fleet.engines()[0];
         let url = engine.http_url().to_owned();
         let events = via(Link::EngineEvents, local(ports + 1)).await;
-        let replay = local(ports + 2);
+        let answers = local(ports + 2);
         let (mut relay, mut relay_options) = (None, None);
         let spec = match from {
-            From::Engine => format!("{url},events=tcp://{events},replay=tcp://{replay}"),
+            From::Engine => format!("{url},events=tcp://{events},replay=tcp://{answers}"),
             From::Relay => {
                 let listen = local(ports + 3).to_string();
-                let (events, replay) = (format!("tcp://{events}"), format!("tcp://{replay}"));
+                let (events, replay) = (format!("tcp://{events}"), format!("tcp://{answers}"));
                 let options =
                     Options::parse_from(["relay", "--engine-events", &events, "--replay", &replay, "--listen", &listen]);
                 let started = Sidecar::start(&options).await.unwrap();
@@ -127,6 +127,22 @@ impl Site {
     pub(crate) async fn fault(&self, fault: &str) {
         let url = format!("{}/admin/faults/0/{fault}", self.engine_url());
         assert_eq!(self.client.post(url).send().await.unwrap().status(), 200);
+    }
+
+    /// Drops the engine's cache, which it announces.
+    pub(crate) async fn reset(&self) {
+        let url = format!("{}/admin/reset", self.engine_url());
+        assert_eq!(self.client.post(url).send().await.unwrap().status(), 200);
+    }
+
+    /// Waits until the gateway trusts the rank so far.
+    pub(crate) async fn becomes(&self, trust: &str) {
+        let reached = timeout(Duration::from_secs(30), async {
+            while self.rank().await["trust"] != trust {
+                sleep(Duration::from_millis(10)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "waited in vain for {trust}: {:#}", self.rank().await);
     }
 
     /// Waits until the gateway calls its index exact and it holds the engine's very set, and says how long it took.

@@ -53,13 +53,13 @@ impl Follower {
         self.settle();
     }
 
-    /// The relay says, without a batch (`load_only`), that `sequence` is the last of its publisher. It enters no cursor; but if
-    /// it is not the last here, the end of the stream was lost.
-    pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64) {
+    /// The relay says, without a batch (`load_only`), that `sequence` is the last that it sent; and, if it `vouches`, that the
+    /// publisher has no other behind it. It enters no cursor; but if it is not the last here, the end of the stream was lost.
+    pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64, vouches: bool) {
         self.active_at = self.clock.advance(now);
         let follows = self.source == Source::Relay && !self.resumption.awaits_link && incarnation == self.incarnation;
         match self.cursor.last() {
-            Some(last) if follows && last == sequence => self.link.confirmed = true,
+            Some(last) if follows && last == sequence => self.link.confirmed = vouches,
             Some(last) if follows && last < sequence => self.resubscribe(self.position()),
             _ => {}
         }

@@ -53,6 +53,9 @@ pub struct Heartbeat {
     pub incarnation: Incarnation,
     /// The last batch that was sent, once more.
     pub sequence: u64,
+    /// Whether the engine has nothing behind it, as far as the relay can know. Not while the engine is away, has not answered, or has
+    /// no replay socket: the sequence is then the last that the relay knows.
+    pub vouched: bool,
     /// The rank's load, if it is known.
     pub load: Option<LoadSample>,
 }
@@ -75,6 +78,8 @@ struct Reader {
     /// Nothing: whatever comes first.
     next: Option<u64>,
     pulse: Pulse,
+    /// What the last heartbeat said.
+    vouched: bool,
 }
 
 impl Subscriber {
@@ -136,7 +141,8 @@ impl Subscriber {
 
 impl Reader {
     fn begin(now: Duration, number: u32, rank: &mut Rank, position: Option<Position>) -> Result<Self, Refusal> {
-        let mut reader = Self { number, incarnation: rank.incarnation(), cut: None, next: None, pulse: Pulse::default() };
+        let mut reader =
+            Self { number, incarnation: rank.incarnation(), cut: None, next: None, pulse: Pulse::default(), vouched: false };
         match position {
             Some(position) => reader.next = Some(position.sequence + 1),
             None if rank.history.is_complete_from_start() => reader.next = Some(0),
@@ -178,11 +184,14 @@ impl Reader {
     fn beat(&mut self, now: Duration, ranks: &[Rank]) -> Option<Heartbeat> {
         let rank = self.rank(ranks);
         let sequence = self.next?.checked_sub(1)?;
-        if !self.pulse.is_due(now, rank.load.as_ref()) {
+        // A relay that cannot vouch any more says so at once.
+        let vouched = rank.vouches();
+        if !self.pulse.is_due(now, rank.load.as_ref()) && (vouched || !self.vouched) {
             return None;
         }
+        self.vouched = vouched;
         let load = self.pulse.beat(now, rank.load.as_ref());
-        Some(Heartbeat { rank: self.number, incarnation: self.incarnation, sequence, load })
+        Some(Heartbeat { rank: self.number, incarnation: self.incarnation, sequence, vouched, load })
     }
 }
 

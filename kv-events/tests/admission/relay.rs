@@ -61,7 +61,7 @@ fn a_snapshot_of_a_relay_that_lost_batches_may_overstate() {
     assert!(matches!(trust, Trust::Degraded(worth) if worth.lost == 3 && worth.unknown_before == 12 && !worth.repairable));
     assert!(trust.may_overstate());
     rig.told();
-    rig.follower.handle_heartbeat(rig.now, life(), 40);
+    rig.follower.handle_heartbeat(rig.now, life(), 40, true);
     assert_eq!(rig.trust(), "degraded", "that it is the last does not bring back what was lost");
 }
 
@@ -117,12 +117,12 @@ fn a_history_that_begins_at_0_replaces_what_was_held() {
 #[test]
 fn a_heartbeat_confirms_the_last_batch_and_enters_no_cursor() {
     let mut rig = at(5);
-    rig.follower.handle_heartbeat(rig.now, life(), 5);
+    rig.follower.handle_heartbeat(rig.now, life(), 5, true);
     assert_eq!((rig.told().as_str(), rig.trust()), ("", "exact"));
-    rig.follower.handle_heartbeat(rig.now, life().next(), 9);
-    rig.follower.handle_heartbeat(rig.now, life(), 3);
+    rig.follower.handle_heartbeat(rig.now, life().next(), 9, true);
+    rig.follower.handle_heartbeat(rig.now, life(), 3, true);
     assert_eq!((rig.told().as_str(), rig.follower.position().unwrap().sequence), ("", 5));
-    rig.follower.handle_heartbeat(rig.now, life(), 6);
+    rig.follower.handle_heartbeat(rig.now, life(), 6, true);
     assert_eq!(rig.told(), "?resubscribe>5", "the end of the stream was lost");
 }
 

@@ -25,7 +25,7 @@ fn news() -> impl Strategy<Value = News> {
     prop_oneof![
         4 => (any::<u64>(), batch()).prop_map(|(missed, batch)| News::Published { missed, batch }),
         4 => chunk,
-        1 => Just(News::Heartbeat),
+        1 => any::<bool>().prop_map(|vouched| News::Heartbeat { vouched }),
     ]
 }
 

@@ -141,7 +141,7 @@ impl Reader {
                 let word = match &update.news {
                     kv_events::adapter::grpc::News::Published { .. } => format!("{}", update.sequence),
                     kv_events::adapter::grpc::News::Chunk { index, count, .. } => format!("chunk {index}/{count}"),
-                    kv_events::adapter::grpc::News::Heartbeat => "beat".to_owned(),
+                    kv_events::adapter::grpc::News::Heartbeat { vouched } => format!("beat {vouched}"),
                 };
                 update.hand_to(now, bytes, &mut self.follower);
                 word

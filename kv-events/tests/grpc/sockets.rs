@@ -7,7 +7,7 @@ use kv_events::adapter::grpc::Subscription;
 use kv_events::adapter::grpc::proto::kv_events::{self as proto, kv_events_client::KvEventsClient};
 use kv_events::adapter::hub::Input;
 use kv_events::admission::Request;
-use kv_events::relay::{Load, LoadCore, Options};
+use kv_events::relay::{Load, LoadCore, Options, ReplayEnd, ReplayRequest};
 use tokio::net::TcpListener;
 use tonic::Code;
 
@@ -33,8 +33,12 @@ async fn a_reader_gets_all_that_was_what_comes_and_what_it_missed() {
     reader.said.clear();
     reader.read_to(5).await;
     assert_eq!((reader.said.join(" ").as_str(), reader.digest().count), ("connected 5", 6));
-    reader.read_until("beat").await;
-    assert_eq!(reader.trust(), Trust::Exact, "a heartbeat says that there is no more");
+    reader.read_until("beat false").await;
+    assert_eq!(
+        reader.trust(),
+        Trust::ExactAsOf { sequence: 5 },
+        "a relay without a replay socket cannot know whether it is the last"
+    );
     scene.stop().await;
 }
 
@@ -44,17 +48,44 @@ async fn a_late_reader_is_told_a_snapshot_that_is_what_an_early_one_has() {
     let mut early = scene.reader(0);
     early.read_until("connected").await;
     // A few at a time: a reader that is not there yet would be left behind.
-    for first in (0..5000).step_by(8) {
+    for first in (0..2104).step_by(8) {
         scene.publish_all(first..first + 8).await;
         early.read_to(first + 7).await;
     }
     let mut late = scene.reader(0);
-    late.read_to(4999).await;
-    scene.publish_all(5000..5001).await;
-    late.read_to(5000).await;
-    early.read_to(5000).await;
-    assert_eq!((late.said.join(" ").as_str(), late.digest()), ("connected chunk 0/3 chunk 1/3 chunk 2/3 5000", early.digest()));
-    assert_eq!(late.digest().count, 5001);
+    late.read_to(2103).await;
+    scene.publish_all(2104..2105).await;
+    late.read_to(2104).await;
+    early.read_to(2104).await;
+    assert_eq!((late.said.join(" ").as_str(), late.digest()), ("connected chunk 0/2 chunk 1/2 2104", early.digest()));
+    assert_eq!(late.digest().count, 2105);
+    scene.stop().await;
+}
+
+/// Amendment 7: while the relay cannot see its engine, what it told is not called the engine's state, whatever heartbeats come.
+#[tokio::test]
+async fn a_reader_is_exact_only_while_its_relay_sees_the_engine() {
+    let scene = Scene::start(Options { ranks: 1, ..Options::default() }).await;
+    let mut asked = scene.hub.requests(0).unwrap();
+    let answer = async |scene: &Scene, asked: &mut tokio::sync::watch::Receiver<Option<ReplayRequest>>| {
+        let request = within("a question", asked.wait_for(Option::is_some)).await.unwrap().unwrap();
+        scene.hub.tell(Input::Replayed { request, sequence: 0, payload: store(0).into() }).await.unwrap();
+        scene.hub.tell(Input::ReplayEnded { request, end: ReplayEnd::Complete }).await.unwrap();
+    };
+    answer(&scene, &mut asked).await;
+    let mut reader = scene.reader(0);
+    reader.read_until("beat true").await;
+    assert_eq!(reader.trust(), Trust::Exact);
+    scene.hub.tell(Input::Disconnected { rank: 0 }).await.unwrap();
+    reader.read_until("beat false").await;
+    assert_eq!(reader.trust(), Trust::ExactAsOf { sequence: 0 });
+    asked.mark_unchanged();
+    let seen = asked.borrow().unwrap();
+    scene.hub.tell(Input::Connected { rank: 0 }).await.unwrap();
+    within("another question", asked.wait_for(|request| *request != Some(seen))).await.unwrap();
+    answer(&scene, &mut asked).await;
+    reader.read_until("beat true").await;
+    assert_eq!(reader.trust(), Trust::Exact);
     scene.stop().await;
 }
 
@@ -99,13 +130,13 @@ async fn a_slow_reader_blocks_nobody_and_is_refilled() {
     let scene = Scene::start(options(1)).await;
     let (mut slow, mut fast) = (scene.reader(0), scene.reader(0));
     slow.read_until("connected").await;
-    for sequence in 0..200 {
-        // 12 MB in all: more than HTTP/2 takes for a stream that is not read.
+    for sequence in 0..80 {
+        // 6 MB in all: more than HTTP/2 takes for a stream that is not read.
         scene.publish(0, sequence, long_store(sequence, 20_000)).await;
         fast.read_to(sequence).await;
     }
-    slow.read_to(199).await;
-    assert_eq!((slow.said.len(), slow.digest()), (201, fast.digest()));
+    slow.read_to(79).await;
+    assert_eq!((slow.said.len(), slow.digest()), (81, fast.digest()));
     scene.stop().await;
 }
 
@@ -115,11 +146,11 @@ async fn a_reader_that_was_left_behind_gets_data_loss_and_a_snapshot() {
     let scene = Scene::start(Options { history_batches: 20, ..options(1) }).await;
     let (mut slow, mut fast) = (scene.reader(0), scene.reader(0));
     slow.read_until("connected").await;
-    for sequence in 0..300 {
+    for sequence in 0..120 {
         scene.publish(0, sequence, long_store(sequence, 20_000)).await;
         fast.read_to(sequence).await;
     }
-    slow.read_to(299).await;
+    slow.read_to(119).await;
     assert!(
         slow.said.contains(&"DataLoss".to_owned()) && slow.said.iter().any(|word| word.starts_with("chunk")),
         "{:?}",

@@ -87,6 +87,8 @@ pub struct Subscription {
     after: Option<Position>,
     state: State,
     pause: Duration,
+    /// When it was asked last.
+    asked_at: Instant,
     /// Something came since the relay last rejected a position.
     heard: bool,
 }
@@ -120,8 +122,8 @@ impl Subscription {
             .keep_alive_while_idle(true)
             .connect_lazy();
         let client = KvEventsClient::new(channel).max_decoding_message_size(UPDATE_BYTES_MAX);
-        let state = State::Waiting { until: Instant::now() };
-        Self { client, rank, after: None, state, pause: RESUBSCRIBE_PAUSE.0, heard: true }
+        let (now, pause) = (Instant::now(), RESUBSCRIBE_PAUSE.0);
+        Self { client, rank, after: None, state: State::Waiting { until: now }, pause, asked_at: now, heard: true }
     }
 
     /// Ends the stream, if there is one, and asks for what comes after a position; from the beginning, if there is none. At once,
@@ -131,8 +133,8 @@ impl Subscription {
         match self.state {
             State::Waiting { .. } | State::Stopped => {}
             State::Asking(_) | State::Reading { .. } => {
-                let until = Instant::now() + if self.heard { Duration::ZERO } else { self.longer_pause() };
-                (self.state, self.heard) = (State::Waiting { until }, false);
+                self.state = State::Waiting { until: self.at_once() };
+                self.heard = false;
             }
         }
     }
@@ -143,6 +145,7 @@ impl Subscription {
             match &mut self.state {
                 State::Waiting { until } => {
                     sleep_until(*until).await;
+                    self.asked_at = Instant::now();
                     self.state = State::Asking(Mutex::new(ask(self.client.clone(), self.rank, self.after)));
                 }
                 State::Asking(asking) => match asking.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().await {
@@ -200,14 +203,19 @@ impl Subscription {
             self.state = State::Stopped;
             return SubscriptionEvent::Unsupported { status };
         }
-        // One that is rejected again before anything has come would be so for ever.
-        let pause = if remedy == Remedy::Relearn && self.heard { Duration::ZERO } else { self.longer_pause() };
-        self.state = State::Waiting { until: Instant::now() + pause };
+        let until = if remedy == Remedy::Relearn { self.at_once() } else { Instant::now() + self.longer_pause() };
+        self.state = State::Waiting { until };
         if remedy == Remedy::Relearn {
             (self.after, self.heard) = (None, false);
             return SubscriptionEvent::Rejected { status };
         }
         SubscriptionEvent::Disconnected { status, is_transport: remedy == Remedy::Reconnect }
+    }
+
+    /// When it may be asked again without a pause: not more often than by the shortest pause, whatever the relay does; and after the
+    /// next pause if nothing has come since it was last asked so, because that would go on for ever.
+    fn at_once(&mut self) -> Instant {
+        if self.heard { self.asked_at + RESUBSCRIBE_PAUSE.0 } else { Instant::now() + self.longer_pause() }
     }
 
     fn longer_pause(&mut self) -> Duration {

@@ -14,6 +14,10 @@ pub const REQUEST_BYTES_MAX: usize = 256 << 10;
 /// Messages of one subscription that wait for its connection. Beyond, they wait in the relay's window.
 pub const STREAM_QUEUE_MAX: usize = 4;
 
+/// How long a reader may take nothing while a snapshot is on its way to it. The relay keeps what a snapshot tells until it is told,
+/// and no more than two of them, so that one that is never read would leave none for others.
+pub const SNAPSHOT_STALL_MAX: Duration = Duration::from_secs(30);
+
 /// Subscriptions on one connection: a gateway has one of each engine's ranks.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
 

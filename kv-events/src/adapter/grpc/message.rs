@@ -48,7 +48,7 @@ impl From<&Update> for proto::Update {
             &News::Chunk { index, count, total, unknown_before, lost, ref batch } => {
                 Kind::Chunk(proto::Chunk { batch: Some(write_batch(batch)), index, count, total, unknown_before, lost })
             }
-            News::Heartbeat => Kind::Heartbeat(proto::Heartbeat {}),
+            &News::Heartbeat { vouched } => Kind::Heartbeat(proto::Heartbeat { vouched }),
         };
         let message = Self {
             rank: update.rank,
@@ -78,7 +78,7 @@ impl TryFrom<proto::Update> for Update {
                 lost: chunk.lost,
                 batch: read_batch(chunk.batch.ok_or(ABSENT_BATCH)?),
             },
-            Kind::Heartbeat(proto::Heartbeat {}) => News::Heartbeat,
+            Kind::Heartbeat(beat) => News::Heartbeat { vouched: beat.vouched },
         };
         if message.sequence == u64::MAX {
             return Err(MessageError::Sequence);
@@ -93,8 +93,8 @@ impl TryFrom<proto::Update> for Update {
     }
 }
 
-/// The ranks and positions of a request.
-pub(super) fn read_request(request: proto::SubscribeRequest) -> Result<(Vec<u32>, Vec<(u32, Position)>), MessageError> {
+/// The ranks of a request, and the positions in some.
+pub(super) fn read_request(request: proto::SubscribeRequest) -> Result<(Vec<u32>, Vec<RankPosition>), MessageError> {
     for (what, count) in [("ranks", request.ranks.len()), ("positions", request.positions.len())] {
         if count > RELAY_RANKS_MAX as usize {
             return Err(MessageError::TooMany(what, count));
@@ -153,5 +153,7 @@ fn read_load(message: proto::Load) -> LoadSample {
     let core = LoadCore { running, waiting, queued_tokens, window_tokens, kv_usage, tokens_per_s };
     LoadSample { core, telemetry: telemetry.map(measures), sample }
 }
+
+type RankPosition = (u32, Position);
 
 const ABSENT_BATCH: MessageError = MessageError::Absent("batch");

@@ -47,7 +47,10 @@ pub enum News {
         batch: Batch,
     },
     /// Nothing new.
-    Heartbeat,
+    Heartbeat {
+        /// Whether the engine has nothing behind the last batch, as far as the relay can know.
+        vouched: bool,
+    },
 }
 
 impl Update {
@@ -65,7 +68,7 @@ impl Update {
                 let part = SnapshotPart { incarnation, through: sequence, index, count, unknown_before, lost, bytes, batch };
                 follower.handle_snapshot(now, part);
             }
-            News::Heartbeat => follower.handle_heartbeat(now, incarnation, sequence),
+            News::Heartbeat { vouched } => follower.handle_heartbeat(now, incarnation, sequence, vouched),
         }
     }
 }
@@ -89,7 +92,7 @@ impl From<Chunk> for Update {
 
 impl From<Heartbeat> for Update {
     fn from(beat: Heartbeat) -> Self {
-        let Heartbeat { rank, incarnation, sequence, load } = beat;
-        Self { rank, incarnation, sequence, load, news: News::Heartbeat }
+        let Heartbeat { rank, incarnation, sequence, vouched, load } = beat;
+        Self { rank, incarnation, sequence, load, news: News::Heartbeat { vouched } }
     }
 }

@@ -1,13 +1,15 @@
 //! The engine's side of a relay: one rank's two sockets, told to a [`Hub`].
 
+use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::endpoint::Endpoint;
+use super::link::LinkError;
 use super::replay::{Replay, ReplayEnd, ReplayEvent, ReplayOptions, Replaying};
 use super::subscriber::{BindError, Subscriber, SubscriberEvent, SubscriberOptions};
 use crate::adapter::hub::{Hub, Input, Stopped};
 use crate::relay::{self, ReplayRequest};
-use crate::wire::frame::{self, ReplayAnswer};
+use crate::wire::frame::{self, FrameError, ReplayAnswer};
 
 /// One rank's sockets, for a relay.
 ///
@@ -86,9 +88,10 @@ impl Intake {
         let requests = hub.requests(rank).ok_or(IntakeError::Rank { ranks: hub.ranks(), got: rank })?;
         let events = options.events.for_rank(rank)?;
         let replay = options.replay.as_ref().map(|replay| replay.for_rank(rank)).transpose()?;
-        let subscriber = match options.bind {
-            true => Subscriber::bind(events, options.subscriber.clone()).await?,
-            false => Subscriber::connect(events, options.subscriber.clone()),
+        let subscriber = if options.bind {
+            Subscriber::bind(events, options.subscriber.clone()).await?
+        } else {
+            Subscriber::connect(events, options.subscriber.clone())
         };
         Ok(Self {
             rank,
@@ -117,91 +120,98 @@ impl Intake {
     }
 
     async fn step(&mut self) -> Result<(), Stopped> {
-        tokio::select! {
+        let input = tokio::select! {
             biased;
             // A question replaces the one under way.
             changed = self.requests.changed() => {
                 changed.map_err(|_| Stopped)?;
                 let request = *self.requests.borrow_and_update();
                 self.replaying = request.zip(self.replay.as_ref()).map(|(request, replay)| (request, replay.request(request.from)));
-                Ok(())
+                None
             }
             // What was published before comes before what is published now.
-            (request, event) = next_answer(&mut self.replaying) => self.answered(request, event).await,
-            event = self.subscriber.next() => self.heard(event).await,
+            (request, event) = next_answer(&mut self.replaying) => self.answered(request, event),
+            event = self.subscriber.next() => self.heard(event),
+        };
+        match input {
+            Some(input) => self.hub.tell(input).await,
+            None => Ok(()),
         }
     }
 
-    async fn heard(&mut self, event: SubscriberEvent) -> Result<(), Stopped> {
+    /// What the hub is told of an event of the live socket.
+    fn heard(&mut self, event: SubscriberEvent) -> Option<Input> {
         let rank = self.rank;
         match event {
             SubscriberEvent::Message(frames) => match frame::live(&frames) {
-                Ok(message) => {
-                    let (sequence, payload) = (message.sequence, frames[frames.len() - 1].clone());
-                    self.hub.tell(Input::Live { rank, sequence, payload }).await
-                }
+                Ok(message) => Some(Input::Live { rank, sequence: message.sequence, payload: payload(&frames) }),
                 Err(error) => self.misframed(&error),
             },
             SubscriberEvent::Connected => {
-                self.note(|status| {
-                    (status.connected, status.connections, status.last_error) = (true, status.connections + 1, None)
+                self.status.send_modify(|status| {
+                    status.connections += 1;
+                    (status.connected, status.last_error) = (true, None);
                 });
-                self.hub.tell(Input::Connected { rank }).await
+                Some(Input::Connected { rank })
             }
             SubscriberEvent::Disconnected { cause } => {
-                let endpoint = self.subscriber.endpoint().to_string();
-                self.note(|status| {
-                    (status.connected, status.last_error) = (false, Some(format!("events at {endpoint}: {cause}")));
-                });
-                self.hub.tell(Input::Disconnected { rank }).await
-            }
-            SubscriberEvent::Lagged { lost } => {
-                self.note(|status| status.lagged = status.lagged.saturating_add(lost));
-                Ok(())
+                self.status.send_modify(|status| status.connected = false);
+                self.failed(&cause);
+                Some(Input::Disconnected { rank })
             }
             SubscriberEvent::Unreachable { cause, .. } => {
-                let endpoint = self.subscriber.endpoint().to_string();
-                self.note(|status| status.last_error = Some(format!("events at {endpoint}: {cause}")));
-                Ok(())
+                self.failed(&cause);
+                None
+            }
+            SubscriberEvent::Lagged { lost } => {
+                // The next message is behind a gap, or the silence after the last one is asked about.
+                self.status.send_modify(|status| status.lagged = status.lagged.saturating_add(lost));
+                None
             }
         }
     }
 
-    async fn answered(&mut self, request: ReplayRequest, event: ReplayEvent) -> Result<(), Stopped> {
+    /// What it is told of an event of the replay socket.
+    fn answered(&mut self, request: ReplayRequest, event: ReplayEvent) -> Option<Input> {
         match event {
             ReplayEvent::Message(frames) => match frame::replayed_to_dealer(&frames) {
                 Ok(ReplayAnswer::Batch(message)) => {
-                    let (sequence, payload) = (message.sequence, frames[frames.len() - 1].clone());
-                    self.hub.tell(Input::Replayed { request, sequence, payload }).await
+                    Some(Input::Replayed { request, sequence: message.sequence, payload: payload(&frames) })
                 }
-                Ok(ReplayAnswer::End) => Ok(()),
+                Ok(ReplayAnswer::End) => None,
                 Err(error) => self.misframed(&error),
             },
             ReplayEvent::End(end) => {
                 self.replaying = None;
-                let ended = if end.is_complete() { relay::ReplayEnd::Complete } else { relay::ReplayEnd::Incomplete };
-                if !end.is_complete() {
-                    self.note(|status| {
-                        status.replays_broken += 1;
-                        status.last_error = Some(broken(&end));
-                    });
+                if end.is_complete() {
+                    return Some(Input::ReplayEnded { request, end: relay::ReplayEnd::Complete });
                 }
-                self.hub.tell(Input::ReplayEnded { request, end: ended }).await
+                self.status.send_modify(|status| {
+                    status.replays_broken += 1;
+                    status.last_error = Some(broken(&end));
+                });
+                Some(Input::ReplayEnded { request, end: relay::ReplayEnd::Incomplete })
             }
         }
     }
 
-    fn misframed(&self, error: &frame::FrameError) -> Result<(), Stopped> {
-        self.note(|status| {
+    fn misframed(&self, error: &FrameError) -> Option<Input> {
+        self.status.send_modify(|status| {
             status.misframed += 1;
             status.last_error = Some(error.to_string());
         });
-        Ok(())
+        None
     }
 
-    fn note(&self, change: impl FnOnce(&mut IntakeStatus)) {
-        self.status.send_modify(change);
+    fn failed(&self, cause: &LinkError) {
+        let endpoint = self.subscriber.endpoint();
+        self.status.send_modify(|status| status.last_error = Some(format!("events at {endpoint}: {cause}")));
     }
+}
+
+/// The last frame of a message that was read: every layout ends with it.
+fn payload(frames: &[Bytes]) -> Bytes {
+    frames.last().cloned().unwrap_or_default()
 }
 
 fn broken(end: &ReplayEnd) -> String {

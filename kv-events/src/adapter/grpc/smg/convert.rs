@@ -39,7 +39,7 @@ impl Converter {
     pub(super) fn convert(&mut self, update: Update) -> Option<proto::KvEventBatch> {
         let rank = self.ranks.entry(update.rank).or_default();
         let (sequence_number, batch, is_snapshot, leaves_clear_out) = match update.news {
-            News::Heartbeat => return None,
+            News::Heartbeat { .. } => return None,
             News::Published { batch, .. } => (update.sequence, batch, false, false),
             News::Chunk { index, count, batch, .. } => {
                 let behind = count.saturating_sub(1).saturating_sub(index);

@@ -171,7 +171,7 @@ fn chunks_count_up_to_the_batch_that_they_reach_and_later_ranks_clear_nothing() 
     assert_eq!(convert(chunk(0, 1, 2, vec![store(Some(1), &[2]).into()])), Some((9, "+1/2".into())));
     assert_eq!(convert(chunk(1, 0, 1, vec![clear(), store(None, &[1]).into()])), Some((9, "+1".into())));
     assert_eq!(convert(chunk(1, 0, u64::MAX, Vec::new())), Some((0, String::new())), "no chunk of ours, and no panic");
-    assert_eq!(convert(Update { news: News::Heartbeat, ..published(9, Vec::new()) }), None);
+    assert_eq!(convert(Update { news: News::Heartbeat { vouched: true }, ..published(9, Vec::new()) }), None);
 }
 
 #[derive(Clone, Debug)]

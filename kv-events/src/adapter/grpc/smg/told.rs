@@ -48,9 +48,9 @@ impl Told {
         let Some(copies) = self.copies.get_mut(&(name, tier)) else { return false };
         let is_told = copies.untold == 0;
         if is_told {
-            copies.told -= 1
+            copies.told -= 1;
         } else {
-            copies.untold -= 1
+            copies.untold -= 1;
         }
         if copies.told == 0 && copies.untold == 0 {
             self.copies.remove(&(name, tier));
