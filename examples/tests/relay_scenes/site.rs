@@ -58,9 +58,9 @@ impl Site {
             From::Engine => format!("{url},events=tcp://{events},replay=tcp://{answers}"),
             From::Relay => {
                 let listen = local(ports + 3).to_string();
-                let (events, replay) = (format!("tcp://{events}"), format!("tcp://{answers}"));
+                let sockets = [format!("tcp://{events}"), format!("tcp://{answers}")];
                 let options =
-                    Options::parse_from(["relay", "--engine-events", &events, "--replay", &replay, "--listen", &listen]);
+                    Options::parse_from(["relay", "--engine-events", &sockets[0], "--replay", &sockets[1], "--listen", &listen]);
                 let started = Sidecar::start(&options).await.unwrap();
                 let address = via(Link::Relay, started.address()).await;
                 (relay, relay_options) = (Some(started), Some(options));

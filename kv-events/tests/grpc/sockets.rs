@@ -89,6 +89,20 @@ async fn a_reader_is_exact_only_while_its_relay_sees_the_engine() {
     scene.stop().await;
 }
 
+/// A removal that the relay could not read leaves what it names in the relay's state: a snapshot says so.
+#[tokio::test]
+async fn what_a_relay_could_not_read_is_said_with_its_snapshot() {
+    let scene = Scene::start(Options { history_batches: 1, ..options(1) }).await;
+    scene.publish(0, 0, store(0)).await;
+    scene.publish(0, 1, b"no batch".to_vec()).await;
+    scene.publish(0, 2, store(2)).await;
+    scene.settle(2).await;
+    let mut reader = scene.reader(0);
+    reader.read_to(2).await;
+    assert!(reader.said.contains(&"chunk 0/1".to_owned()) && reader.trust().may_overstate(), "{:?}", reader.trust());
+    scene.stop().await;
+}
+
 /// D15, R1: another life ends the stream, and the reader begins anew.
 #[tokio::test]
 async fn a_restart_ends_the_stream_and_its_reader_relearns_at_once() {
