@@ -33,23 +33,24 @@ fn bytes(event: proto::event::Kind) -> Bytes {
     proto::Event { kind: Some(event) }.encode_to_vec().into()
 }
 
-fn hashes(words: Vec<u64>) -> Option<proto::Hashes> {
-    Some(proto::Hashes { words, digests: Vec::new() })
+fn hashes(words: Vec<u64>) -> proto::Hashes {
+    proto::Hashes { words, digests: Vec::new() }
 }
 
 /// P27, defect 19: one event that cannot be read costs neither its batch nor the removals in it.
 #[test]
 fn a_bad_event_costs_itself_only() {
-    let good = || bytes(proto::event::Kind::Removed(proto::Removed { hashes: hashes(vec![7]), ..proto::Removed::default() }));
-    let store = || proto::Stored { hashes: hashes(vec![1]), tokens: vec![1, 2], block_size: 2, ..proto::Stored::default() };
+    let good =
+        || bytes(proto::event::Kind::Removed(proto::Removed { hashes: Some(hashes(vec![7])), ..proto::Removed::default() }));
+    let store = || proto::Stored { hashes: Some(hashes(vec![1])), tokens: vec![1, 2], block_size: 2, ..proto::Stored::default() };
     let stored = |store: proto::Stored| bytes(proto::event::Kind::Stored(store));
     let digest = |at, len| proto::Hashes { words: vec![1], digests: vec![proto::Digest { at, value: vec![0; len] }] };
     let bad = [
         (Bytes::from_static(b"\xff\xff\xff"), Loss::Malformed),
         (Bytes::new(), Loss::UnknownType),
         (stored(proto::Stored { hashes: None, ..store() }), Loss::Malformed),
-        (stored(proto::Stored { parent: hashes(vec![]), ..store() }), Loss::Malformed),
-        (stored(proto::Stored { parent: hashes(vec![1, 2]), ..store() }), Loss::Malformed),
+        (stored(proto::Stored { parent: Some(hashes(vec![])), ..store() }), Loss::Malformed),
+        (stored(proto::Stored { parent: Some(hashes(vec![1, 2])), ..store() }), Loss::Malformed),
         (stored(proto::Stored { bigrams: true, tokens: vec![1, 2, 3], ..store() }), Loss::Malformed),
         (stored(proto::Stored { layout: 300, ..store() }), Loss::Malformed),
         (stored(proto::Stored { medium: Some("m".repeat(5000)), ..store() }), Loss::Malformed),
