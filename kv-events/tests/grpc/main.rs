@@ -4,6 +4,7 @@
 mod events;
 mod hostile;
 mod identity;
+mod impostor;
 mod scene;
 mod sockets;
 mod told;
