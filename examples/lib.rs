@@ -5,7 +5,9 @@ pub mod capture;
 pub mod client;
 pub mod gateway;
 pub mod mock_engine;
+pub mod relay;
 pub mod replay;
+mod signals;
 pub mod simulate;
 
 /// The README, whose code is compiled and run with the tests.

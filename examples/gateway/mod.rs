@@ -5,7 +5,7 @@
 //!   POST /v1/completions ─► request ─► tokens ─► route ─► proxy ─► POST /v1/completions
 //!                                                  │ ▲       └ usage ─► predicted against reported
 //!                                                  ▼ │
-//!                                       kv-routing   kv-index ◄─ lanes ◄─ feed ◄─ kv-events ◄─ ZeroMQ events and replay
+//!                                       kv-routing   kv-index ◄─ lanes ◄─ feed ◄─ kv-events ◄─ ZeroMQ, or a relay's gRPC
 //! ```
 //!
 //! It is a thin driver of the three crates, and meant to be read as one. Each engine has a task that asks for its health and
@@ -36,6 +36,7 @@ pub use self::fleet::WatchError;
 pub use self::run::{RunError, run};
 pub use self::server::{Gateway, StartError};
 pub use self::settings::{
-    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, FileError, IndexKind, Options, PolicyKind, Settings, SettingsError,
+    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, EventSource, FileError, IndexKind, Options, PolicyKind, Settings,
+    SettingsError,
 };
 pub use self::tokens::TokenFilesError;

@@ -3,7 +3,6 @@
 use std::io;
 
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::demo;
@@ -12,6 +11,7 @@ use super::screen::Screen;
 use super::server::{Gateway, StartError};
 use super::settings::{EngineSpecError, Options, Settings, SettingsError};
 use crate::mock_engine::{MockError, MockFleet};
+use crate::signals::{INTERRUPTED, Signals};
 
 /// Why the program did not run to an ordered end.
 #[derive(Debug, Error)]
@@ -89,25 +89,3 @@ fn demonstrate(gateway: &Gateway, engines: &MockFleet, options: &Options, screen
         screen.print(&demo::curl_lines(&address, &model));
     }
 }
-
-/// Ctrl-C and SIGTERM.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-/// The exit code of a process that Ctrl-C ended, by the shells' custom: 128 and the signal's number.
-const INTERRUPTED: i32 = 130;

@@ -6,7 +6,7 @@
 
 use kv_index::BlockName;
 
-use crate::loss::Losses;
+use crate::loss::{Loss, Losses};
 
 /// What one message of an engine holds: the events of one scheduler step of one rank.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +22,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Whether it says more than could be read: what that would have changed is not known.
+    pub(crate) fn is_damaged(&self) -> bool {
+        [Loss::UnreadablePayload, Loss::Malformed, Loss::OverLimit].into_iter().any(|loss| self.losses.count(loss) > 0)
+    }
+
     /// Whether the batch starts a new life of the whole rank: it holds a clear that no secondary owner made.
     pub fn clears(&self) -> bool {
         self.events.iter().any(|event| matches!(event, Event::Cleared(clear) if clear.ownership.is_none()))

@@ -36,11 +36,11 @@
 //! * Bytes of any kind neither panic nor allocate beyond [`limits`].
 //!
 //! # What it is not
-//! It does not connect to anything in its default features (`zmq` adds a subscriber and a replay client on tokio), and it
-//! does not choose a worker: `kv-routing` does.
+//! It does not connect to anything in its default features (on tokio, `zmq` adds a subscriber and a replay client, `grpc` a relay's
+//! server and client, and `tokio` alone a task that drives a relay), and it does not choose a worker: `kv-routing` does.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "zmq")]
+#[cfg(feature = "tokio")]
 pub mod adapter;
 pub mod admission;
 pub mod copies;

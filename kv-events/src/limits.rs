@@ -118,3 +118,15 @@ pub const LOAD_TICK: Duration = Duration::from_millis(100);
 pub const HEARTBEAT_AFTER: Duration = Duration::from_secs(1);
 /// See [`HEARTBEAT_AFTER`].
 pub const HEARTBEAT_AFTER_IDLE: Duration = Duration::from_secs(5);
+
+/// What came from an engine's sockets and waits for the relay's task. Each rank brings one at a time, so that a flood of one keeps
+/// another waiting for no longer than this many.
+pub const HUB_INPUTS_MAX: usize = 16;
+
+/// What a reader of a relay is handed at once: some hundred ordinary batches, or one that is larger than all of these.
+pub const HUB_BATCH_ITEMS: usize = 64;
+/// See [`HUB_BATCH_ITEMS`].
+pub const HUB_BATCH_BYTES: usize = 1 << 20;
+
+/// Most measures of one load record. Engines report some dozens.
+pub const TELEMETRY_MAX: usize = 256;

@@ -1,6 +1,6 @@
 //! One rank's events, from its sockets to the lanes that write them into the index.
 //!
-//! All rules are the follower's; here are the sockets and the clock. A lane's queue that is full holds up the feed, and so in the
+//! All rules are the follower's; here is the clock, and in `line` are the sockets. A lane's queue that is full holds up the feed, and so in the
 //! end the publisher, whose drops are gaps again. A stream whose events panicked is begun anew.
 //!
 //! The task ends by being aborted: at every await it can be dropped, and its sockets close with it.
@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kv_events::adapter::zmq::{Replay, ReplayEnd, ReplayEvent, Replaying, Subscriber, SubscriberEvent};
+use kv_events::adapter::grpc::SubscriptionEvent;
+use kv_events::adapter::zmq::{ReplayEnd, ReplayEvent, SubscriberEvent};
 use kv_events::admission::{Request, Step};
 use kv_events::wire::frame::{self, FrameError, ReplayAnswer};
 use kv_events::{Delivery, Follower, ReplayOutcome};
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::engine::Engine;
 use super::laned::{Lane, Laned};
+use super::line::{Line, LineEvent};
 use super::rank::{BatchCounts, Rank};
 
 /// A rank's subscription under way.
@@ -34,10 +36,7 @@ where
     pub(super) follower: Follower,
     /// The follower's time is counted from here.
     pub(super) begun: Instant,
-    pub(super) subscriber: Subscriber,
-    pub(super) replay: Option<Replay>,
-    /// The replay under way.
-    pub(super) replaying: Option<(u64, Replaying)>,
+    pub(super) line: Line,
     /// A step that found the lane's queue full.
     pub(super) refused: Option<Step>,
     /// Messages that were none of a publisher's.
@@ -65,8 +64,11 @@ where
             tokio::select! {
                 // What has come is taken in before anything is said to be late.
                 biased;
-                answer = next_answer(&mut self.replaying) => self.answer(answer),
-                event = self.subscriber.next() => self.event(event),
+                event = self.line.next() => match event {
+                    LineEvent::Live(event) => self.event(event),
+                    LineEvent::Replayed(session, event) => self.answer(session, event),
+                    LineEvent::Relayed(event) => self.relayed(event),
+                },
                 () = self.engine.ranks()[self.rank].doubted() => self.look().await,
                 () = sleep_until(due.unwrap_or_else(|| Instant::now() + NEVER)) => self.follower.handle_timeout(self.now()),
             }
@@ -96,12 +98,12 @@ where
             }
             SubscriberEvent::Unreachable { cause, retry_ms } => {
                 tracing::debug!(engine = self.engine.name(), rank = self.rank().number, %cause, retry_ms, "events unreachable");
-                self.last_error = Some(format!("events at {}: {cause}", self.subscriber.endpoint()));
+                self.last_error = self.line.endpoint().map(|endpoint| format!("events at {endpoint}: {cause}"));
             }
         }
     }
 
-    fn answer(&mut self, (session, event): (u64, ReplayEvent)) {
+    fn answer(&mut self, session: u64, event: ReplayEvent) {
         let now = self.now();
         match event {
             ReplayEvent::Message(frames) => match frame::replayed_to_dealer(&frames) {
@@ -110,9 +112,50 @@ where
                 Err(error) => self.misread(&error),
             },
             ReplayEvent::End(end) => {
-                self.replaying = None;
                 let outcome = self.ended(session, &end);
                 self.follower.handle_replay_end(now, session, outcome);
+            }
+        }
+    }
+
+    fn relayed(&mut self, event: SubscriptionEvent) {
+        let (now, number) = (self.now(), self.rank().number);
+        match event {
+            SubscriptionEvent::Update { update, bytes } => update.hand_to(now, bytes, &mut self.follower),
+            SubscriptionEvent::Connected => {
+                tracing::info!(engine = self.engine.name(), rank = number, "subscribed to the relay");
+                self.last_error = None;
+                self.follower.handle_connected(now);
+            }
+            SubscriptionEvent::Rejected { status } => {
+                let (code, reason) = (status.code(), status.message());
+                tracing::warn!(engine = self.engine.name(), rank = number, ?code, reason, "the relay begins anew");
+                self.follower.handle_rejected(now);
+            }
+            SubscriptionEvent::Disconnected { status, .. } => {
+                tracing::warn!(engine = self.engine.name(), rank = number, reason = status.message(), "relay disconnected");
+                self.last_error = Some(format!("relay: {}", status.message()));
+                self.follower.handle_disconnected(now);
+            }
+            SubscriptionEvent::Unreachable { status, retry_ms } => {
+                let reason = status.message();
+                tracing::debug!(engine = self.engine.name(), rank = number, reason, retry_ms, "relay unreachable");
+                self.last_error = Some(format!("relay: {reason}"));
+            }
+            SubscriptionEvent::Unsupported { status } => {
+                tracing::error!(
+                    engine = self.engine.name(),
+                    rank = number,
+                    reason = status.message(),
+                    "what listens there is no relay"
+                );
+                self.last_error = Some(format!("no relay: {}", status.message()));
+                self.follower.handle_disconnected(now);
+            }
+            SubscriptionEvent::Unreadable(error) => {
+                tracing::debug!(engine = self.engine.name(), rank = number, %error, "no message of a relay");
+                self.unreadable += 1;
+                self.last_error = Some(error.to_string());
             }
         }
     }
@@ -152,13 +195,8 @@ where
     }
 
     fn ask(&mut self, request: Request) {
-        self.replaying = match (request, &self.replay) {
-            (Request::Replay { session, from }, Some(replay)) => {
-                tracing::debug!(engine = self.engine.name(), rank = self.rank().number, session, from, "replaying");
-                Some((session, replay.request(from)))
-            }
-            _ => None,
-        };
+        tracing::debug!(engine = self.engine.name(), rank = self.rank().number, ?request, "asking");
+        self.line.ask(request);
     }
 
     /// The lane has something to tell.
@@ -214,14 +252,6 @@ where
 
     fn rank(&self) -> &Rank {
         &self.engine.ranks()[self.rank]
-    }
-}
-
-/// The next answer of the replay under way; for ever, if there is none.
-async fn next_answer(replaying: &mut Option<(u64, Replaying)>) -> (u64, ReplayEvent) {
-    match replaying {
-        Some((session, answers)) => (*session, answers.next().await),
-        None => std::future::pending().await,
     }
 }
 

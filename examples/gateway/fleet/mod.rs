@@ -4,6 +4,7 @@ mod applier;
 mod engine;
 mod feed;
 mod laned;
+mod line;
 mod models;
 mod poll;
 mod rank;
@@ -15,8 +16,8 @@ mod trouble;
 
 use std::sync::Arc;
 
-use kv_events::adapter::zmq::{BindError, Replay, ReplayOptions, Subscriber, SubscriberOptions};
-use kv_events::{Follower, Source};
+use kv_events::Follower;
+use kv_events::adapter::zmq::BindError;
 use kv_index::{Index, WorkersExhausted};
 use reqwest::Client;
 use thiserror::Error;
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 pub(crate) use self::laned::{Laned, sensible_lanes};
+use self::line::Line;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
@@ -126,21 +128,16 @@ async fn feed<I: Index>(engine: &Arc<Engine>, rank: usize, laned: &Arc<Laned<I>>
 where
     I::Worker: 'static,
 {
-    let (spec, number) = (engine.spec(), engine.ranks()[rank].number);
-    let Some(events) = spec.events_of(number) else { return Ok(None) };
-    let topic = SubscriberOptions { topic: spec.topic.clone().into_bytes(), ..SubscriberOptions::default() };
-    let replay = spec.replay_of(number).map(|endpoint| Replay::new(endpoint, ReplayOptions::default()));
-    let source = if replay.is_some() { Source::EngineWithReplay } else { Source::Engine };
+    let number = engine.ranks()[rank].number;
+    let Some(line) = Line::open(engine.spec(), number).await? else { return Ok(None) };
     Ok(Some(Feed {
         engine: engine.clone(),
         rank,
         laned: laned.clone(),
         lane: laned.enlist(engine, rank)?,
-        follower: Follower::new(source, laned.watcher),
+        follower: Follower::new(line.source(), laned.watcher),
         begun: Instant::now(),
-        subscriber: if spec.bind { Subscriber::bind(events, topic).await? } else { Subscriber::connect(events, topic) },
-        replay,
-        replaying: None,
+        line,
         refused: None,
         unreadable: 0,
         last_error: None,

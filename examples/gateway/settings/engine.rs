@@ -5,6 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use kv_events::adapter::grpc::{AddressError, RelayAddress};
 use kv_events::adapter::zmq::{Endpoint, EndpointError};
 use reqwest::Url;
 use serde::Deserialize;
@@ -19,8 +20,8 @@ pub struct EngineSpec {
     pub name: String,
     /// `http://HOST:PORT`, perhaps with a path; without a slash at the end.
     pub url: String,
-    /// Where rank 0 publishes its events. Without it the engine is routed to by load.
-    pub events: Option<Endpoint>,
+    /// Where its events come from. Without it the engine is routed to by load.
+    pub events: Option<EventSource>,
     /// Where rank 0 answers replay requests. Without it, what was missed stays missed.
     pub replay: Option<Endpoint>,
     /// The publisher connects to `events` instead of listening there, as vLLM's and SGLang's do when their own endpoint
@@ -36,6 +37,15 @@ pub struct EngineSpec {
     pub drops_last_block: bool,
     /// Tokens of a block, where the stream does not tell.
     pub block_size: Option<NonZeroU32>,
+}
+
+/// Who tells what an engine's cache holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventSource {
+    /// The engine itself, over ZeroMQ: this is where rank 0 publishes.
+    Engine(Endpoint),
+    /// A relay that runs beside it, over gRPC: it tells of every rank.
+    Relay(RelayAddress),
 }
 
 /// An engine as the file writes it.
@@ -77,6 +87,15 @@ pub enum EngineSpecError {
         key: &'static str,
         /// What is wrong with it.
         source: EndpointError,
+    },
+    /// A relay's address that is none.
+    #[error("events: {0}")]
+    Relay(#[from] AddressError),
+    /// What a relay sees to, beside a relay.
+    #[error("{key} says how to listen to an engine, and events=grpc://... names a relay: leave it out")]
+    BesideRelay {
+        /// `replay`, `bind` or `topic`.
+        key: &'static str,
     },
     /// A name that no header can carry.
     #[error("expected a name of visible ASCII characters, got {got:?}")]
@@ -136,8 +155,16 @@ impl EngineSpec {
 
     /// The events endpoint of `rank`. A wildcard is the engine's own host, unless the gateway is the one that listens.
     pub(crate) fn events_of(&self, rank: u32) -> Option<Endpoint> {
-        let base = self.events.as_ref()?;
+        let Some(EventSource::Engine(base)) = &self.events else { return None };
         if self.bind { base.for_rank(rank).ok() } else { self.of_rank(base, rank) }
+    }
+
+    /// The relay that tells of the engine.
+    pub(crate) fn relay(&self) -> Option<&RelayAddress> {
+        match &self.events {
+            Some(EventSource::Relay(address)) => Some(address),
+            _ => None,
+        }
     }
 
     /// The replay endpoint of `rank`, likewise.
@@ -157,10 +184,17 @@ impl fmt::Display for EngineSpec {
         write!(f, "Engine {name} at {url}, ")?;
         match (&self.events, &self.replay) {
             (None, _) => write!(f, "without events: routed to by load alone"),
-            (Some(events), None) => write!(f, "events {events}, without replay: what is missed stays missed"),
-            (Some(events), Some(replay)) => write!(f, "events {events}, replay {replay}"),
+            (Some(EventSource::Relay(relay)), _) => write!(f, "events from the relay at {relay}"),
+            (Some(EventSource::Engine(events)), None) => {
+                write!(f, "events {events}, without replay: what is missed stays missed")
+            }
+            (Some(EventSource::Engine(events)), Some(replay)) => write!(f, "events {events}, replay {replay}"),
         }?;
-        if *ranks > 1 { write!(f, ", {ranks} ranks on ports that count up") } else { Ok(()) }
+        match (ranks, &self.events) {
+            (1, _) => Ok(()),
+            (_, Some(EventSource::Relay(_))) => write!(f, ", {ranks} ranks"),
+            _ => write!(f, ", {ranks} ranks on ports that count up"),
+        }
     }
 }
 
@@ -224,11 +258,18 @@ impl TryFrom<EngineFields> for EngineSpec {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(EngineSpecError::Name { got: name });
         }
+        let events = fields.events.as_deref().map(|text| checked_source(text, ranks)).transpose()?;
+        if let Some(EventSource::Relay(_)) = events {
+            let beside = [("replay", fields.replay.is_some()), ("bind", fields.bind), ("topic", !fields.topic.is_empty())];
+            if let Some((key, _)) = beside.into_iter().find(|beside| beside.1) {
+                return Err(EngineSpecError::BesideRelay { key });
+            }
+        }
         let endpoint = |key, text: Option<String>| text.map(|text| checked_endpoint(key, &text, ranks)).transpose();
         Ok(Self {
             name,
             url: url.as_str().trim_end_matches('/').to_owned(),
-            events: endpoint("events", fields.events)?,
+            events,
             replay: endpoint("replay", fields.replay)?,
             bind: fields.bind,
             topic: fields.topic,
@@ -249,6 +290,14 @@ fn checked_url(text: &str) -> Result<Url, EngineSpecError> {
         "https" => Err(bad("the gateway speaks no TLS to engines")),
         _ => Err(bad("its scheme is not http")),
     }
+}
+
+/// A relay's address, or where an engine publishes.
+fn checked_source(text: &str, ranks: u32) -> Result<EventSource, EngineSpecError> {
+    if text.starts_with("grpc://") {
+        return Ok(EventSource::Relay(text.parse()?));
+    }
+    Ok(EventSource::Engine(checked_endpoint("events", text, ranks)?))
 }
 
 /// An endpoint whose ports hold out for every rank.
@@ -310,6 +359,15 @@ mod tests {
     }
 
     #[test]
+    fn a_relay_tells_of_every_rank() {
+        let engine = spec("http://10.0.0.7:8000,events=grpc://10.0.0.7:5600,ranks=2");
+        assert_eq!(engine.relay().unwrap().to_string(), "grpc://10.0.0.7:5600");
+        assert_eq!((engine.events_of(0), engine.replay_of(0)), (None, None));
+        assert!(engine.to_string().ends_with("events from the relay at grpc://10.0.0.7:5600, 2 ranks"), "{engine}");
+        assert_eq!(spec("http://h:1,events=tcp://h:2").relay(), None);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, reason) in [
             ("", "expected the engine's URL"),
@@ -323,6 +381,9 @@ mod tests {
             ("http://h:1,events=5557", "events: expected tcp://HOST:PORT"),
             ("http://h:1,events=tcp://*:65535,ranks=2", "65535"),
             ("http://h:1,events=ipc:///tmp/kv,ranks=2", "serves one rank, and the engine has 2"),
+            ("http://h:1,events=grpc://h", "events: expected grpc://HOST:PORT"),
+            ("http://h:1,events=grpc://h:5,replay=tcp://h:6", "replay says how to listen to an engine"),
+            ("http://h:1,events=grpc://h:5,bind", "bind says how to listen to an engine"),
             ("http://h:1,name=my engine", "visible ASCII"),
             ("http://h:1,name=", "visible ASCII"),
             ("http://h:1,replay=tcp://*:1", "beside replay"),

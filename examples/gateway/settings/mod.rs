@@ -13,7 +13,7 @@ use kv_routing::Policy;
 use serde::Deserialize;
 use thiserror::Error;
 
-pub use self::engine::{EngineSpec, EngineSpecError};
+pub use self::engine::{EngineSpec, EngineSpecError, EventSource};
 pub use self::file::FileError;
 use self::file::FileSettings;
 pub use self::key::{ApiKey, ApiKeyError};

@@ -9,8 +9,8 @@ use super::{EngineSpec, IndexKind, PolicyKind};
 /// Sends each LLM request to the engine that already holds its prefix in the KV cache.
 ///
 /// The gateway speaks OpenAI's API to clients and to engines. From each engine it takes the KV-cache events of vLLM or
-/// SGLang over ZeroMQ, so it knows block by block what every engine holds; a request goes to the engine where computing what it
-/// lacks, waiting and company cost least together. Every answer says which engine it came from, how many tokens
+/// SGLang over ZeroMQ, or from a relay beside it over gRPC, so it knows block by block what every engine holds; a request goes to
+/// the engine where computing what it lacks, waiting and company cost least together. Every answer says which engine it came from, how many tokens
 /// the gateway expected it to reuse, and how many the engine says it reused.
 ///
 /// Without arguments it starts four mock engines, sends them a short load, and stays up for you to try.
@@ -25,6 +25,7 @@ pub struct Options {
     ///
     /// URL is where the engine serves OpenAI's API. The keys, separated by commas:
     ///   events=tcp://HOST:PORT   where it publishes KV-cache events (without: routed to by load alone)
+    ///   events=grpc://HOST:PORT  the relay that runs beside it, instead of its own sockets
     ///   replay=tcp://HOST:PORT   where it answers for events that were missed
     ///   ranks=N                  its data-parallel ranks; rank n publishes at the ports plus n
     ///   bind                     its publisher connects to events=, where the gateway listens
@@ -116,6 +117,8 @@ Examples:
       two vLLM servers, each started with
         --enable-prompt-tokens-details --kv-events-config '{\"enable_kv_cache_events\":true,\"publisher\":\"zmq\",
         \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5657\"}'
+  gateway --engine http://10.0.0.1:8000,events=grpc://10.0.0.1:5600,ranks=2
+      a server with a relay beside it (see relay --help): nothing is missed while the gateway is away
   gateway --config examples/gateway/sample.toml --policy round-robin
       the same load without the cache, to compare
 

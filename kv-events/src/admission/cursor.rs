@@ -61,9 +61,10 @@ impl Cursor {
         Self::default()
     }
 
-    /// After a snapshot of what was held after batch `through`, from which `unknown_before` batches are missing.
-    pub(super) fn resumed(through: u64, unknown_before: u64) -> Self {
-        Self { last: Some(through), live_last: Some(through), unknown_before, ..Self::default() }
+    /// After a snapshot of what was held after batch `through`, from which `unknown_before` batches are missing, and `lost` ones that
+    /// may have removed what it tells.
+    pub(super) fn resumed(through: u64, unknown_before: u64, lost: u64) -> Self {
+        Self { last: Some(through), live_last: Some(through), unknown_before, lost, ..Self::default() }
     }
 
     /// The last applied sequence.

@@ -2,7 +2,6 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::loss::Loss;
 use crate::wire::decode_batch;
 use crate::wire::frame::Message;
 use crate::{Batch, Incarnation};
@@ -33,11 +32,5 @@ impl Delivery {
             bytes: message.payload.len(),
             batch: decode_batch(message.payload),
         }
-    }
-
-    /// Whether it says more than could be read: what that would have changed is not known.
-    pub(super) fn is_damaged(&self) -> bool {
-        let unread = [Loss::UnreadablePayload, Loss::Malformed, Loss::OverLimit];
-        unread.into_iter().any(|loss| self.batch.losses.count(loss) > 0)
     }
 }

@@ -385,7 +385,7 @@ impl Follower {
             self.hope();
         }
         self.forgotten = 0;
-        self.unreadable += u64::from(delivery.is_damaged());
+        self.unreadable += u64::from(delivery.batch.is_damaged());
         self.recent.push(sequence, fingerprint);
         if self.doubt == Doubt::None || self.anchor.is_none() {
             self.anchor = Some(Anchor { sequence, fingerprint });

@@ -21,6 +21,10 @@ pub struct SnapshotPart {
     pub count: u32,
     /// Batches that the relay never saw, from before the first that it did. They hide blocks from the snapshot.
     pub unknown_before: u64,
+    /// Batches that the relay lost since. They may have removed what the snapshot tells.
+    pub lost: u64,
+    /// Length of its message.
+    pub bytes: usize,
     /// The stores of this part.
     pub batch: Batch,
 }
@@ -49,13 +53,13 @@ impl Follower {
         self.settle();
     }
 
-    /// The relay says, without a batch (`load_only`), that `sequence` is the last of its publisher. It enters no cursor; but if
-    /// it is not the last here, the end of the stream was lost.
-    pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64) {
+    /// The relay says, without a batch (`load_only`), that `sequence` is the last that it sent; and, if it `vouches`, that the
+    /// publisher has no other behind it. It enters no cursor; but if it is not the last here, the end of the stream was lost.
+    pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64, vouches: bool) {
         self.active_at = self.clock.advance(now);
         let follows = self.source == Source::Relay && !self.resumption.awaits_link && incarnation == self.incarnation;
         match self.cursor.last() {
-            Some(last) if follows && last == sequence => self.link.confirmed = true,
+            Some(last) if follows && last == sequence => self.link.confirmed = vouches,
             Some(last) if follows && last < sequence => self.resubscribe(self.position()),
             _ => {}
         }
@@ -88,12 +92,13 @@ impl Follower {
         let is_last = part.index.saturating_add(1) >= part.count;
         self.resumption.snapshot_next = (!is_last).then_some(part.index.saturating_add(1));
         if is_last {
-            self.cursor = Cursor::resumed(part.through, part.unknown_before);
+            self.cursor = Cursor::resumed(part.through, part.unknown_before, part.lost);
             self.anchor = Some(Anchor { sequence: part.through, fingerprint: None });
             self.link.proven = true;
-            self.repair = if part.unknown_before > 0 { Repair::Impossible } else { Repair::Possible };
+            let is_whole = part.unknown_before == 0 && part.lost == 0;
+            self.repair = if is_whole { Repair::Possible } else { Repair::Impossible };
         }
-        self.push(Change::Apply { sequence: part.through, bytes: 0, batch: part.batch });
+        self.push(Change::Apply { sequence: part.through, bytes: part.bytes, batch: part.batch });
     }
 
     /// Judges a batch of a relay.

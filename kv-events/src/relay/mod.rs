@@ -251,11 +251,19 @@ impl Relay {
     /// # Errors
     /// A [`Refusal`]; nobody was subscribed.
     pub fn subscribe(&mut self, now: Duration, positions: &[(u32, Position)]) -> Result<SubscriberId, Refusal> {
+        self.subscribe_to(now, &[], positions)
+    }
+
+    /// The same for some ranks only; for all if `ranks` is empty. A restart of another rank does not end it.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; nobody was subscribed.
+    pub fn subscribe_to(&mut self, now: Duration, ranks: &[u32], positions: &[(u32, Position)]) -> Result<SubscriberId, Refusal> {
         if self.subscribers.len() >= RELAY_SUBSCRIBERS_MAX {
             return Err(Refusal::TooManySubscribers { limit: RELAY_SUBSCRIBERS_MAX });
         }
         self.subscribers.values_mut().for_each(|subscriber| subscriber.let_go(&self.ranks));
-        let subscriber = Subscriber::begin(now, &mut self.ranks, positions)?;
+        let subscriber = Subscriber::begin(now, &mut self.ranks, ranks, positions)?;
         let id = SubscriberId(self.next_subscriber);
         self.next_subscriber += 1;
         self.subscribers.insert(id, subscriber);

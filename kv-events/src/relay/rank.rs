@@ -86,6 +86,8 @@ pub(super) struct Rank {
     first: Option<u64>,
     unknown_before: u64,
     lost: u64,
+    /// Batches of which a part could not be read: what they removed is still held.
+    damaged: u64,
     timestamp_s: f64,
     asking: Option<Asking>,
     request: Option<ReplayRequest>,
@@ -100,7 +102,7 @@ pub(super) struct Rank {
     /// When to ask again for what was not answered.
     retry_at: Duration,
     heard_at: Duration,
-    /// The last question was answered to its end.
+    /// The last question of this connection was answered to its end.
     answered: bool,
     /// The last number when the live socket connected again, while nothing has shown that the publisher is the same. What came since
     /// shows nothing: it may be the other's.
@@ -148,6 +150,7 @@ impl Rank {
             first: None,
             unknown_before: 0,
             lost: 0,
+            damaged: 0,
             timestamp_s: 0.0,
             asking: None,
             request: None,
@@ -184,10 +187,17 @@ impl Rank {
     }
 
     /// Batches that were published before what is known, and lost, or that there was no room for; and those lost since, among
-    /// which a publisher that may be another counts as one.
+    /// which a publisher that may be another counts as one, and a batch of which a part could not be read.
     pub(super) fn missing(&self) -> (u64, u64) {
         let doubt = u64::from(self.doubted.is_some());
-        (self.unknown_before.saturating_add(self.live.crowded_out()), self.lost.saturating_add(doubt))
+        let lost = self.lost.saturating_add(self.damaged).saturating_add(doubt);
+        (self.unknown_before.saturating_add(self.live.crowded_out()), lost)
+    }
+
+    /// Whether nothing follows the last batch, as far as can be known: the publisher is connected, it is the same, it told all when it
+    /// was asked since, and nothing waits behind a gap. What is lost behind the last batch shows within [`QUIET_MAX`].
+    pub(super) fn vouches(&self) -> bool {
+        self.connected && self.doubted.is_none() && self.answered && self.waiting.is_empty() && self.options.replays
     }
 
     pub(super) fn status(&self) -> RankStatus {
@@ -220,7 +230,7 @@ impl Rank {
     pub(super) fn connected(&mut self, now: Duration) {
         self.connections += 1;
         self.drop_waiting();
-        self.connected = true;
+        (self.connected, self.answered) = (true, false);
         self.doubted = self.doubted.or(self.numbers.last);
         self.ask(now, 0);
     }
@@ -472,7 +482,9 @@ impl Rank {
         if batch.clears() {
             // Whatever was not seen before it is gone.
             (self.unknown_before, self.lost, self.doubted, self.relearns) = (0, 0, None, false);
+            self.damaged = 0;
         }
+        self.damaged += u64::from(batch.is_damaged());
         self.timestamp_s = batch.timestamp_s;
         self.live.apply(&batch);
         self.history.push(kept);
@@ -494,7 +506,7 @@ impl Rank {
         self.numbers = Numbers::default();
         self.history.clear();
         self.live = Live::new(self.options.copies, self.options.live_blocks_max);
-        (self.first, self.unknown_before, self.lost) = (None, 0, 0);
+        (self.first, self.unknown_before, self.lost, self.damaged) = (None, 0, 0, 0);
         (self.has_replayed, self.confirmed_at) = (false, None);
         (self.doubted, self.relearns) = (None, false);
     }

@@ -53,6 +53,9 @@ pub struct Heartbeat {
     pub incarnation: Incarnation,
     /// The last batch that was sent, once more.
     pub sequence: u64,
+    /// Whether the engine has nothing behind it, as far as the relay can know. Not while the engine is away, has not answered, or has
+    /// no replay socket: the sequence is then the last that the relay knows.
+    pub vouched: bool,
     /// The rank's load, if it is known.
     pub load: Option<LoadSample>,
 }
@@ -67,24 +70,37 @@ pub(super) struct Subscriber {
 /// A subscriber's place in one rank.
 #[derive(Debug)]
 struct Reader {
+    /// The rank, and its place among all.
+    number: u32,
     incarnation: Incarnation,
     /// To be told before anything else.
     cut: Option<Arc<Cut>>,
     /// Nothing: whatever comes first.
     next: Option<u64>,
     pulse: Pulse,
+    /// What the last heartbeat said.
+    vouched: bool,
 }
 
 impl Subscriber {
-    /// A reader of all `ranks`, resumed where `positions` say.
-    pub(super) fn begin(now: Duration, ranks: &mut [Rank], positions: &[(u32, Position)]) -> Result<Self, Refusal> {
-        let refused: Vec<_> =
-            positions.iter().filter_map(|&(rank, position)| Some((rank, unusable(ranks, rank, position)?))).collect();
+    /// A reader of the `wanted` of all `ranks`, resumed where `positions` say. Those of others are left alone.
+    pub(super) fn begin(
+        now: Duration,
+        ranks: &mut [Rank],
+        wanted: &[u32],
+        positions: &[(u32, Position)],
+    ) -> Result<Self, Refusal> {
+        let is_wanted = |rank: u32| wanted.is_empty() || wanted.contains(&rank);
+        let usable = positions.iter().filter(|position| is_wanted(position.0));
+        let mut refused: Vec<_> = usable.filter_map(|&(rank, position)| Some((rank, unusable(ranks, rank, position)?))).collect();
+        let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+        refused
+            .extend(wanted.iter().filter(|&&rank| rank >= count).map(|&rank| (rank, OutOfRange::UnknownRank { ranks: count })));
         if !refused.is_empty() {
             return Err(Refusal::OutOfRange(refused));
         }
         let mut readers = Vec::with_capacity(ranks.len());
-        for (number, rank) in (0..).zip(ranks) {
+        for (number, rank) in (0..).zip(ranks).filter(|(number, _)| is_wanted(*number)) {
             let position = positions.iter().find(|position| position.0 == number).map(|position| position.1);
             readers.push(Reader::begin(now, number, rank, position)?);
         }
@@ -93,7 +109,8 @@ impl Subscriber {
 
     /// Lets go of states that lead nowhere any more, whether or not its reader ever comes for them.
     pub(super) fn let_go(&mut self, ranks: &[Rank]) {
-        for (reader, rank) in self.readers.iter_mut().zip(ranks) {
+        for reader in &mut self.readers {
+            let rank = reader.rank(ranks);
             let oldest = rank.history.oldest();
             let leads = |cut: &Cut| {
                 reader.incarnation == rank.incarnation() && oldest.is_some_and(|oldest| cut.standing().through + 1 >= oldest)
@@ -109,12 +126,12 @@ impl Subscriber {
         let count = self.readers.len();
         for step in 0..count {
             let at = (self.turn + step) % count;
-            if let Some(next) = self.readers[at].next(now, &ranks[at], at) {
+            if let Some(next) = self.readers[at].next(now, ranks) {
                 self.turn = at + 1;
                 return next;
             }
         }
-        let beat = self.readers.iter_mut().zip(ranks).enumerate().find_map(|(at, (reader, rank))| reader.beat(now, rank, at));
+        let beat = self.readers.iter_mut().find_map(|reader| reader.beat(now, ranks));
         beat.map_or_else(
             || Next::Wait { until: self.readers.iter().filter_map(|reader| reader.pulse.next()).min() },
             Next::Heartbeat,
@@ -124,7 +141,8 @@ impl Subscriber {
 
 impl Reader {
     fn begin(now: Duration, number: u32, rank: &mut Rank, position: Option<Position>) -> Result<Self, Refusal> {
-        let mut reader = Self { incarnation: rank.incarnation(), cut: None, next: None, pulse: Pulse::default() };
+        let mut reader =
+            Self { number, incarnation: rank.incarnation(), cut: None, next: None, pulse: Pulse::default(), vouched: false };
         match position {
             Some(position) => reader.next = Some(position.sequence + 1),
             None if rank.history.is_complete_from_start() => reader.next = Some(0),
@@ -139,8 +157,12 @@ impl Reader {
         Ok(reader)
     }
 
-    fn next(&mut self, now: Duration, rank: &Rank, number: usize) -> Option<Next> {
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
+    fn rank<'a>(&self, ranks: &'a [Rank]) -> &'a Rank {
+        &ranks[self.number as usize]
+    }
+
+    fn next(&mut self, now: Duration, ranks: &[Rank]) -> Option<Next> {
+        let (number, rank) = (self.number, self.rank(ranks));
         if self.incarnation != rank.incarnation() {
             return Some(Next::End(End::Restarted { rank: number }));
         }
@@ -159,13 +181,17 @@ impl Reader {
         Some(Next::Batch(Relayed { rank: number, incarnation, missed, batch, load: self.pulse.with_batch(now, load) }))
     }
 
-    fn beat(&mut self, now: Duration, rank: &Rank, number: usize) -> Option<Heartbeat> {
+    fn beat(&mut self, now: Duration, ranks: &[Rank]) -> Option<Heartbeat> {
+        let rank = self.rank(ranks);
         let sequence = self.next?.checked_sub(1)?;
-        if !self.pulse.is_due(now, rank.load.as_ref()) {
+        // A relay that cannot vouch any more says so at once.
+        let vouched = rank.vouches();
+        if !self.pulse.is_due(now, rank.load.as_ref()) && (vouched || !self.vouched) {
             return None;
         }
+        self.vouched = vouched;
         let load = self.pulse.beat(now, rank.load.as_ref());
-        Some(Heartbeat { rank: u32::try_from(number).unwrap_or(u32::MAX), incarnation: self.incarnation, sequence, load })
+        Some(Heartbeat { rank: self.number, incarnation: self.incarnation, sequence, vouched, load })
     }
 }
 

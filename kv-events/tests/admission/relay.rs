@@ -10,7 +10,7 @@ fn named(incarnation: Incarnation, sequence: u64) -> Delivery {
 }
 
 fn part(incarnation: Incarnation, index: u32, count: u32, unknown_before: u64) -> SnapshotPart {
-    SnapshotPart { incarnation, through: 40, index, count, unknown_before, batch: Batch::default() }
+    SnapshotPart { incarnation, through: 40, index, count, unknown_before, lost: 0, bytes: 0, batch: Batch::default() }
 }
 
 fn life() -> Incarnation {
@@ -50,6 +50,19 @@ fn a_snapshot_sets_the_cursor_and_says_what_it_lacks() {
     assert!(matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.unknown_before == 12 && !worth.repairable));
     rig.told();
     assert_eq!(rig.live(named(life(), 40)), "", "a repeat is stale");
+}
+
+/// What a relay has lost may have removed what its snapshot tells: such a snapshot is not called exact.
+#[test]
+fn a_snapshot_of_a_relay_that_lost_batches_may_overstate() {
+    let mut rig = at(5);
+    rig.follower.handle_snapshot(rig.now, SnapshotPart { lost: 3, ..part(life(), 0, 1, 12) });
+    let trust = rig.follower.trust();
+    assert!(matches!(trust, Trust::Degraded(worth) if worth.lost == 3 && worth.unknown_before == 12 && !worth.repairable));
+    assert!(trust.may_overstate());
+    rig.told();
+    rig.follower.handle_heartbeat(rig.now, life(), 40, true);
+    assert_eq!(rig.trust(), "degraded", "that it is the last does not bring back what was lost");
 }
 
 #[test]
@@ -104,12 +117,12 @@ fn a_history_that_begins_at_0_replaces_what_was_held() {
 #[test]
 fn a_heartbeat_confirms_the_last_batch_and_enters_no_cursor() {
     let mut rig = at(5);
-    rig.follower.handle_heartbeat(rig.now, life(), 5);
+    rig.follower.handle_heartbeat(rig.now, life(), 5, true);
     assert_eq!((rig.told().as_str(), rig.trust()), ("", "exact"));
-    rig.follower.handle_heartbeat(rig.now, life().next(), 9);
-    rig.follower.handle_heartbeat(rig.now, life(), 3);
+    rig.follower.handle_heartbeat(rig.now, life().next(), 9, true);
+    rig.follower.handle_heartbeat(rig.now, life(), 3, true);
     assert_eq!((rig.told().as_str(), rig.follower.position().unwrap().sequence), ("", 5));
-    rig.follower.handle_heartbeat(rig.now, life(), 6);
+    rig.follower.handle_heartbeat(rig.now, life(), 6, true);
     assert_eq!(rig.told(), "?resubscribe>5", "the end of the stream was lost");
 }
 

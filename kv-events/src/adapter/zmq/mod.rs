@@ -1,4 +1,5 @@
-//! Engines' events over ZeroMQ: a [`Subscriber`] for what a rank publishes, a [`Replay`] for what it has published before.
+//! Engines' events over ZeroMQ: a [`Subscriber`] for what a rank publishes, a [`Replay`] for what it has published before; and an
+//! [`Intake`] that has both tell a relay.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,6 +50,7 @@
 
 mod endpoint;
 mod inbox;
+mod intake;
 pub mod limits;
 mod link;
 mod replay;
@@ -56,6 +58,7 @@ mod subscriber;
 mod zmtp;
 
 pub use endpoint::{Endpoint, EndpointError};
+pub use intake::{Intake, IntakeError, IntakeOptions, IntakeStatus};
 pub use link::LinkError;
 pub use replay::{Replay, ReplayEnd, ReplayEvent, ReplayOptions, Replaying};
 pub use subscriber::{BindError, Subscriber, SubscriberEvent, SubscriberOptions};
