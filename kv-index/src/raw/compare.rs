@@ -10,7 +10,7 @@ pub(crate) trait Width: Copy {
     /// How many of the first `contents` are what `wanted` says.
     fn common_prefix(self, contents: &[AtomicU64], wanted: &[ContentHash]) -> usize;
 
-    /// Of 64 cutoffs, one to a byte in the lower seven bits, those that are at least `least` (1 to 64), and those that are not 0.
+    /// Of 64 cutoffs, one to a byte in the lower seven bits, those that are at least `least` (0 to 64), and those that are not 0.
     /// Every word is loaded once.
     fn reach(self, cutoffs: &[AtomicU64; 8], least: usize) -> Reach;
 }
@@ -393,7 +393,8 @@ mod tests {
         let mut words = bytes.chunks(8).map(|chunk| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap())));
         let cutoffs: [AtomicU64; 8] = std::array::from_fn(|_| words.next().unwrap());
         let bits = |least: u8| (0..).zip(bytes).fold(0u64, |all, (nth, byte)| all | u64::from(byte & 0x7f >= least) << nth);
-        for least in 1..=64 {
+        // 0 is asked for beside a writer that has cut everything off.
+        for least in 0..=64 {
             let expected = Reach { enough: bits(least), some: bits(1) };
             assert_eq!(widest(Reaching(&cutoffs, least.into())), expected, "at least {least}");
             assert_eq!(Narrow.reach(&cutoffs, least.into()), expected, "at least {least}");
