@@ -118,6 +118,7 @@ fn undisturbed<T>(run: impl FnOnce() -> T) -> (T, Option<Duration>) {
 #[test]
 #[ignore = "measures"]
 fn a_batch_of_100_blocks_is_kept_within_20_us() {
+    let mut slowest = Duration::ZERO;
     for blocks in [20_000, 200_000, 1_000_000] {
         let (mut relay, mut engine) = filled(blocks);
         let mut oldest = 0;
@@ -133,8 +134,9 @@ fn a_batch_of_100_blocks_is_kept_within_20_us() {
         times.sort();
         let (least, median) = (times[0], times[times.len() / 2]);
         println!("beside {blocks} blocks: {median:?} for a batch of 100 blocks, least {least:?}");
-        assert!(median < Duration::from_micros(20), "{median:?}");
+        slowest = slowest.max(median);
     }
+    assert!(slowest < Duration::from_micros(20), "{slowest:?}");
 }
 
 #[test]
@@ -165,4 +167,25 @@ fn a_snapshot_of_a_million_blocks_keeps_no_batch_waiting() {
     assert_eq!(index.digest(stream.worker(), View::MAIN).count, total);
     assert!(cut.is_none_or(|cut| cut < Duration::from_millis(5)) && longest < Duration::from_millis(5));
     assert!(making + reading < Duration::from_secs(2));
+}
+
+#[test]
+#[ignore = "measures"]
+fn parts() {
+    let mut engine = Engine { next: 0, sequence: 0 };
+    let steps: Vec<_> = (0..GROUP).map(|_| engine.step()).collect();
+    let mut t = [Vec::new(), Vec::new()];
+    for _ in 0..400 {
+        let (b, took) = undisturbed(|| steps.iter().map(|p| kv_events::wire::decode_batch(p)).collect::<Vec<_>>());
+        t[0].extend(took);
+        let held = kv_events::namespace::Namespaces::default();
+        let mut n = kv_events::normalize::Normalizer::new(kv_events::Tiers::SERVED, None);
+        let (r, took) = undisturbed(|| b.iter().map(|b| n.normalize(b, &held)).collect::<Vec<_>>());
+        t[1].extend(took);
+        drop(r);
+    }
+    for t in &mut t {
+        t.sort();
+        println!("least {:?} median {:?}", t[0] / 20, t[t.len() / 2] / 20);
+    }
 }

@@ -14,7 +14,7 @@ use crate::tier::Tier;
 
 /// A block, or a step of the path to one: a block that nobody holds any more, or that was never listed, below which blocks are held.
 ///
-/// 64 bytes, and the tokens beside them.
+/// 48 bytes. The tokens that the content covers stand beside the pages.
 #[derive(Clone, Debug)]
 pub(in crate::relay) struct LiveBlock {
     /// Meaningless in a step.
@@ -26,8 +26,6 @@ pub(in crate::relay) struct LiveBlock {
     /// How many blocks name this one as their parent.
     pub(in crate::relay) children: u32,
     pub(in crate::relay) copies: CopySet,
-    /// The window of tokens that the content covers.
-    pub(in crate::relay) tokens: Arc<[u32]>,
     /// Nothing for a block of the base namespace whose content is its tokens.
     pub(in crate::relay) extra: Option<Arc<Extra>>,
 }
@@ -92,7 +90,7 @@ impl LiveBlock {
     #[cfg(test)]
     pub(in crate::relay) fn for_test(name: BlockName) -> Self {
         let copies = CopySet::default();
-        Self { name, place: Place(name.0), parent: ROOT, children: 0, copies, tokens: Arc::default(), extra: None }
+        Self { name, place: Place(name.0), parent: ROOT, children: 0, copies, extra: None }
     }
 }
 
@@ -234,8 +232,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_takes_64_bytes() {
-        assert_eq!(size_of::<Option<LiveBlock>>(), 64);
+    fn a_block_takes_48_bytes() {
+        assert_eq!(size_of::<Option<LiveBlock>>(), 48);
     }
 
     #[test]

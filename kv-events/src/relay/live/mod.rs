@@ -24,16 +24,19 @@
 
 pub(super) mod block;
 pub(super) mod pages;
+mod shared;
 mod table;
 mod units;
+mod windows;
 
 use std::sync::Arc;
 
-use kv_index::{Block, BlockName};
+use kv_index::BlockName;
 
 use self::block::{Added, CopySet, Extra, LiveBlock, Place, ROOT, Shelf};
-use self::pages::{Pages, Slot};
-use self::table::SlotTable;
+use self::pages::{Pages, SharedPages, Slot};
+use self::table::{Key, SlotTable};
+use self::units::Placing;
 pub(super) use self::units::Units;
 use crate::copies::CopyRule;
 use crate::dialect::Evidence;
@@ -51,7 +54,7 @@ pub(super) struct Live {
     normalizer: Normalizer,
     evidence: Evidence,
     namespaces: Namespaces,
-    orphans: Orphans<Arc<Units>>,
+    orphans: Orphans<Arc<Units<'static>>>,
     pages: Pages,
     /// Held blocks by name.
     names: SlotTable,
@@ -63,6 +66,8 @@ pub(super) struct Live {
     /// Stores that there was no room for, since the rank last held nothing.
     crowded_out: u64,
     counts: LiveCounts,
+    /// Where the names of the store at hand stand. Kept for its memory.
+    found: Vec<(Key, Option<Slot>)>,
 }
 
 /// What became of a rank's events in the relay's own state.
@@ -82,7 +87,11 @@ pub struct LiveCounts {
     pub losses: Losses,
 }
 
-type Pending = PendingStore<Arc<Units>>;
+type Pending = PendingStore<Arc<Units<'static>>>;
+
+/// A store's parent is not held: it has to wait.
+#[derive(Clone, Copy, Debug)]
+struct NotHeld;
 
 impl Live {
     /// Nothing, of an engine of which nothing is known. At most `blocks_max` blocks are kept.
@@ -101,6 +110,7 @@ impl Live {
             copies: 0,
             crowded_out: 0,
             counts: LiveCounts::default(),
+            found: Vec::new(),
         }
     }
 
@@ -114,8 +124,8 @@ impl Live {
                 Change::Store { group, tier, parent, blocks, namespace } => {
                     let Some(Event::Stored(told)) = batch.events.get(origin.event) else { continue };
                     let Some(scheme) = self.normalizer.scheme() else { continue };
-                    let detail = Arc::new(Units::new(told, scheme, origin.keys));
-                    self.store(PendingStore { group, tier, parent, blocks, namespace, detail });
+                    let units = Units::new(told, scheme, origin.keys);
+                    self.store(PendingStore { group, tier, parent, blocks, namespace, detail: units });
                 }
                 Change::Announce { group, tier, names } => names.iter().for_each(|&name| self.announce(group, tier, name)),
                 Change::Remove { group, tier, names } => names.iter().for_each(|&name| self.remove(group, tier, name)),
@@ -157,8 +167,9 @@ impl Live {
         self.orphans.blocks()
     }
 
-    pub(super) fn pages(&self) -> &Pages {
-        &self.pages
+    /// The blocks as they are now.
+    pub(super) fn share(&mut self) -> SharedPages {
+        self.pages.share()
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Arc<Pending>> {
@@ -179,73 +190,103 @@ impl Live {
     }
 
     /// Stores, and then whatever waited for what was stored.
-    fn store(&mut self, store: Pending) {
-        let mut ready = vec![store];
+    fn store(&mut self, store: PendingStore<Units<'_>>) {
+        let Ok(parent) = self.parent_slot(store.parent) else { return self.wait(store) };
+        let shelf = Shelf::new(store.group, store.tier);
+        let (blocks, namespace, units) = (&store.blocks, store.namespace.as_ref(), &store.detail);
+        let mut ready = self.place(&Placing { shelf, blocks, namespace, units }, parent);
         while let Some(store) = ready.pop() {
-            let parent = match store.parent.map(|parent| self.find(parent)) {
-                Some(None) => {
-                    let expired = self.orphans.wait(store);
-                    self.counts.losses.add_many(Loss::OrphanExpired, expired);
-                    continue;
+            match self.parent_slot(store.parent) {
+                Ok(parent) => {
+                    let shelf = Shelf::new(store.group, store.tier);
+                    let (blocks, namespace, units) = (&store.blocks, store.namespace.as_ref(), &*store.detail);
+                    ready.extend(self.place(&Placing { shelf, blocks, namespace, units }, parent));
                 }
-                parent => parent.flatten().unwrap_or(ROOT),
-            };
-            if self.pages.len() + store.blocks.len() > self.blocks_max {
-                self.crowded_out += 1;
-                self.counts.losses.add(Loss::OverBudget);
-                continue;
-            }
-            self.place(&store, parent);
-            let names = store.blocks.iter().filter_map(|block| block.name);
-            if self.orphans.blocks() > 0 {
-                ready.extend(names.flat_map(|name| self.orphans.take(name)).rev());
+                Err(NotHeld) => self.wait_again(store),
             }
         }
     }
 
-    /// Puts the blocks of `store` below `parent`. Steps get a block only where a held one comes below them.
-    fn place(&mut self, store: &Pending, parent: Slot) {
-        let shelf = Shelf::new(store.group, store.tier);
-        let extra = store.namespace.clone().map(|namespace| Arc::new(Extra { namespace: Some(namespace), keys: Vec::new() }));
+    /// Where the block before a store stands.
+    fn parent_slot(&self, parent: Option<BlockName>) -> Result<Slot, NotHeld> {
+        parent.map_or(Ok(ROOT), |parent| self.find(parent).ok_or(NotHeld))
+    }
+
+    fn wait(&mut self, store: PendingStore<Units<'_>>) {
+        let PendingStore { group, tier, parent, blocks, namespace, detail } = store;
+        self.wait_again(PendingStore { group, tier, parent, blocks, namespace, detail: Arc::new(detail.into_owned()) });
+    }
+
+    fn wait_again(&mut self, store: Pending) {
+        let expired = self.orphans.wait(store);
+        self.counts.losses.add_many(Loss::OrphanExpired, expired);
+    }
+
+    /// Puts blocks below `parent`, if there is room. Returns what waited for them, the last to be stored first.
+    fn place(&mut self, placing: &Placing<'_>, parent: Slot) -> Vec<Pending> {
+        if self.pages.len() + placing.blocks.len() > self.blocks_max {
+            self.crowded_out += 1;
+            self.counts.losses.add(Loss::OverBudget);
+            return Vec::new();
+        }
+        // One after the other, and before anything changes: a million blocks' names lie in no cache, and searches that do not
+        // wait for each other wait for memory together. No block of a store moves another's name.
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        found.extend(placing.blocks.iter().map(|block| self.look_up(block.name.unwrap_or(BlockName(0)))));
+        self.place_at(placing, parent, &found);
+        self.found = found;
+        if self.orphans.blocks() == 0 {
+            return Vec::new();
+        }
+        placing.blocks.iter().filter_map(|block| block.name).flat_map(|name| self.orphans.take(name)).rev().collect()
+    }
+
+    /// Puts blocks, whose names stand where `found` says, below `parent`. Steps get a block only where a held one comes below them.
+    fn place_at(&mut self, placing: &Placing<'_>, parent: Slot, found: &[(Key, Option<Slot>)]) {
+        let &Placing { shelf, blocks, namespace, units } = placing;
+        let plain = namespace.map(|namespace| Arc::new(Extra { namespace: Some(namespace.clone()), keys: Vec::new() }));
+        let block = |unit, place, parent| {
+            let extra = units.extra(unit, plain.as_ref(), namespace);
+            LiveBlock { name: BlockName(0), place, parent, children: 0, copies: CopySet::default(), extra }
+        };
         let mut at = parent;
         let mut place = self.place_of(parent);
         let mut steps: Vec<(usize, Place)> = Vec::new();
-        for (unit, block) in store.blocks.iter().enumerate() {
-            place = place.below(block.content);
-            let Block { name: Some(name), .. } = *block else {
+        for (unit, (next, &(key, slot))) in blocks.iter().zip(found).enumerate() {
+            place = place.below(next.content);
+            let Some(name) = next.name else {
                 steps.push((unit, place));
                 continue;
             };
-            let standing = self.standing(name, place);
+            let standing = slot.filter(|&slot| self.stands_at(slot, place));
             if let Some(slot) = standing {
                 steps.clear();
                 at = slot;
             } else {
                 for (unit, place) in steps.drain(..) {
-                    at = self.step(at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()));
+                    at = self.step(block(unit, place, at), units.tokens(unit));
                 }
             }
-            if let Some(slot) = standing.or_else(|| self.settle_step(name, place)) {
+            if let Some(slot) = standing.or_else(|| self.settle_step(name, key, place)) {
                 at = slot;
                 self.add_copy(slot, shelf);
             } else {
-                let block = store.detail.block(unit, extra.as_ref(), store.namespace.as_ref());
-                let block = LiveBlock { name, place, parent: at, copies: CopySet::one(shelf), ..block };
-                at = self.pages.insert(block);
-                self.name(name, at);
+                let held = LiveBlock { name, copies: CopySet::one(shelf), ..block(unit, place, at) };
+                at = self.pages.insert(held, units.tokens(unit));
+                self.names.insert(key, at);
                 self.held[shelf.index()] += 1;
                 self.copies += 1;
                 self.counts.stored += 1;
             }
-            self.namespaces.note(name, store.namespace.as_ref());
+            self.namespaces.note(name, namespace);
         }
     }
 
-    /// The slot of `name` if it stands at `place`. If it stands elsewhere, it is lost there.
-    fn standing(&mut self, name: BlockName, place: Place) -> Option<Slot> {
-        let slot = self.find(name)?;
+    /// Whether the held block at `slot` stands at `place`. If not, it is lost where it stands.
+    fn stands_at(&mut self, slot: Slot, place: Place) -> bool {
         if self.pages.block(slot).place == place {
-            return Some(slot);
+            return true;
         }
         self.counts.moved += 1;
         let copies = std::mem::take(&mut self.pages.block_mut(slot).copies);
@@ -254,30 +295,27 @@ impl Live {
             self.copies -= u64::from(copies.count());
         }
         self.vacate(slot);
-        None
+        false
     }
 
-    /// The step at `place`, made from `block` if there is none yet.
-    fn step(&mut self, parent: Slot, place: Place, block: LiveBlock) -> Slot {
+    /// The step where `block` would stand, which is that block if there is none yet.
+    fn step(&mut self, block: LiveBlock, tokens: &[u32]) -> Slot {
+        let place = block.place;
         if let Some(slot) = self.find_step(place) {
             return slot;
         }
-        let slot = self.pages.insert(LiveBlock { place, parent, ..block });
-        self.steps.insert(place.0, slot);
+        let slot = self.pages.insert(block, tokens);
+        self.steps.insert(self.steps.key(place.0), slot);
         slot
     }
 
     /// Gives `name` the step at `place`, if there is one.
-    fn settle_step(&mut self, name: BlockName, place: Place) -> Option<Slot> {
+    fn settle_step(&mut self, name: BlockName, key: Key, place: Place) -> Option<Slot> {
         let slot = self.find_step(place)?;
-        self.steps.remove(place.0, slot);
+        self.steps.remove(self.steps.key(place.0), slot);
         self.pages.block_mut(slot).name = name;
-        self.name(name, slot);
+        self.names.insert(key, slot);
         Some(slot)
-    }
-
-    fn name(&mut self, name: BlockName, slot: Slot) {
-        self.names.insert(name.0, slot);
     }
 
     fn add_copy(&mut self, slot: Slot, shelf: Shelf) {
@@ -324,11 +362,11 @@ impl Live {
     /// The block at `slot` is held no more: it becomes a step, or goes, and with it the steps that led to it only.
     fn vacate(&mut self, slot: Slot) {
         let block = self.pages.block(slot);
-        self.names.remove(block.name.0, slot);
+        self.names.remove(self.names.key(block.name.0), slot);
         if block.children > 0 {
             // A step may stand there already: two names of one place were held, and there were blocks below both.
             if self.find_step(block.place).is_none() {
-                self.steps.insert(block.place.0, slot);
+                self.steps.insert(self.steps.key(block.place.0), slot);
             }
             return;
         }
@@ -339,17 +377,26 @@ impl Live {
             if above.children > 0 || above.is_held() {
                 break;
             }
-            self.steps.remove(self.pages.block(parent).place.0, parent);
+            self.steps.remove(self.steps.key(self.pages.block(parent).place.0), parent);
             parent = self.pages.remove(parent).parent;
         }
     }
 
     fn find(&self, name: BlockName) -> Option<Slot> {
-        self.names.find(name.0, |slot| self.pages.block(slot).name.0)
+        self.look_up(name).1
+    }
+
+    /// Where `name` stands, and the key to put it there.
+    fn look_up(&self, name: BlockName) -> (Key, Option<Slot>) {
+        let key = self.names.key(name.0);
+        (key, self.names.find(key, |slot| self.pages.block(slot).name == name))
     }
 
     fn find_step(&self, place: Place) -> Option<Slot> {
-        self.steps.find(place.0, |slot| self.pages.block(slot).place.0)
+        if self.steps.len() == 0 {
+            return None;
+        }
+        self.steps.find(self.steps.key(place.0), |slot| self.pages.block(slot).place == place)
     }
 
     fn place_of(&self, slot: Slot) -> Place {
