@@ -118,3 +118,7 @@ pub const LOAD_TICK: Duration = Duration::from_millis(100);
 pub const HEARTBEAT_AFTER: Duration = Duration::from_secs(1);
 /// See [`HEARTBEAT_AFTER`].
 pub const HEARTBEAT_AFTER_IDLE: Duration = Duration::from_secs(5);
+
+/// Most digests that the check of a stream's hashes remembers, some 100 bytes each with their order: a pool of a quarter of a million
+/// blocks. A block whose parent's has given way cannot be checked, and is counted as such.
+pub const CHECKED_DIGESTS_MAX: usize = 1 << 18;

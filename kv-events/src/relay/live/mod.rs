@@ -233,7 +233,12 @@ impl Live {
         // wait for each other wait for memory together. No block of a store moves another's name.
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        found.extend(placing.blocks.iter().map(|block| self.look_up(block.name.unwrap_or(BlockName(0)))));
+        found.extend(placing.blocks.iter().map(|block| (self.names.key(block.name.unwrap_or(BlockName(0)).0), None)));
+        self.names.fetch(found.iter().map(|found| found.0));
+        self.pages.fetch_free(placing.blocks.len());
+        for (found, block) in found.iter_mut().zip(placing.blocks) {
+            found.1 = block.name.and_then(|name| self.names.find(found.0, |slot| self.pages.block(slot).name == name));
+        }
         self.place_at(placing, parent, &found);
         self.found = found;
         if self.orphans.blocks() == 0 {
@@ -305,14 +310,14 @@ impl Live {
             return slot;
         }
         let slot = self.pages.insert(block, tokens);
-        self.steps.insert(self.steps.key(place.0), slot);
+        self.steps.insert(self.steps.key(place.word()), slot);
         slot
     }
 
     /// Gives `name` the step at `place`, if there is one.
     fn settle_step(&mut self, name: BlockName, key: Key, place: Place) -> Option<Slot> {
         let slot = self.find_step(place)?;
-        self.steps.remove(self.steps.key(place.0), slot);
+        self.steps.remove(self.steps.key(place.word()), slot);
         self.pages.block_mut(slot).name = name;
         self.names.insert(key, slot);
         Some(slot)
@@ -366,7 +371,7 @@ impl Live {
         if block.children > 0 {
             // A step may stand there already: two names of one place were held, and there were blocks below both.
             if self.find_step(block.place).is_none() {
-                self.steps.insert(self.steps.key(block.place.0), slot);
+                self.steps.insert(self.steps.key(block.place.word()), slot);
             }
             return;
         }
@@ -377,7 +382,7 @@ impl Live {
             if above.children > 0 || above.is_held() {
                 break;
             }
-            self.steps.remove(self.steps.key(self.pages.block(parent).place.0), parent);
+            self.steps.remove(self.steps.key(self.pages.block(parent).place.word()), parent);
             parent = self.pages.remove(parent).parent;
         }
     }
@@ -396,7 +401,7 @@ impl Live {
         if self.steps.len() == 0 {
             return None;
         }
-        self.steps.find(self.steps.key(place.0), |slot| self.pages.block(slot).place == place)
+        self.steps.find(self.steps.key(place.word()), |slot| self.pages.block(slot).place == place)
     }
 
     fn place_of(&self, slot: Slot) -> Place {

@@ -4,6 +4,8 @@
 //! changes a block of a page that a cut still holds copies that page first, 64 blocks of 48 bytes, and likewise the tokens.
 //! So a cut takes a millisecond for a million blocks, and a change after it some microseconds, however large the state is.
 
+use std::hint::black_box;
+
 use super::block::{LiveBlock, ROOT};
 use super::shared::{Row, SharedRow};
 use super::windows::{SharedWindows, Windows};
@@ -47,6 +49,15 @@ impl Pages {
     pub(super) fn block_mut(&mut self, slot: Slot) -> &mut LiveBlock {
         let (page, place) = split(slot);
         self.pages[page].get_mut()[place].as_mut().expect("a slot is looked up while its block is there")
+    }
+
+    /// Looks at the slots that the next blocks will be put into, and does nothing with it: see [`SlotTable::fetch`].
+    ///
+    /// [`SlotTable::fetch`]: super::table::SlotTable::fetch
+    pub(super) fn fetch_free(&self, blocks: usize) {
+        let free = self.free.iter().rev().take(blocks).map(|&slot| split(slot));
+        let looks = free.map(|(page, place)| self.pages[page].get()[place].is_none());
+        black_box(looks.fold(true, |all, look| all & look));
     }
 
     /// Puts `block` into a free slot, and counts it at its parent.
