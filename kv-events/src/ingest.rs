@@ -81,6 +81,8 @@ pub struct Counts {
     pub removed: u64,
     /// Removed copies of blocks that are still held.
     pub removed_copies: u64,
+    /// Stores under a salt.
+    pub salted_stores: u64,
     /// Blocks that had to wait for their parent.
     pub waited: u64,
     /// What was left out, by reason.
@@ -205,6 +207,7 @@ impl<W: Worker> Stream<W> {
     fn change(&mut self, change: Change) {
         match change {
             Change::Store { group, tier, parent, blocks, namespace } => {
+                self.counts.salted_stores += u64::from(namespace.as_ref().is_some_and(|namespace| namespace.salt.is_some()));
                 self.store(PendingStore { group, tier, parent, blocks, namespace, detail: () });
             }
             Change::Announce { group, tier, names } => self.announce(group, tier, &names),

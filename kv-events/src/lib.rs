@@ -23,6 +23,7 @@
 //! | count | [`copies`] | when the last copy of a block is gone |
 //! | apply | [`ingest`] | the change of the index worker; stores without their parent wait |
 //! | check | [`hash_check`] | whether the engine hashes its blocks as it is believed to; on request |
+//! | explain | [`doctor`] | why predictions are wrong, by what all of these count |
 //! | relay | [`relay`] | what a reader that comes late, lags or returns must be told; runs beside the engine, before all of these |
 //! | look up | [`profile`] | how a prompt must be cut for this stream, and how much of it will be reused |
 //!
@@ -46,6 +47,7 @@ pub mod adapter;
 pub mod admission;
 pub mod copies;
 pub mod dialect;
+pub mod doctor;
 pub mod engine_hash;
 pub mod event;
 pub mod hash_check;

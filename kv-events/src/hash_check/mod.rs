@@ -30,10 +30,12 @@
 //! removals and further copies change nothing.
 
 mod digests;
+mod names;
 mod sglang;
 mod vllm;
 
 use self::digests::Digests;
+pub use self::names::HashingError;
 use crate::engine_hash::vllm::{Algorithm, KeyForm};
 use crate::engine_hash::{self, Unverifiable};
 use crate::{Batch, EngineHash, Event, Stored};
