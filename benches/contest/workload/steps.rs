@@ -44,7 +44,10 @@ impl Steps {
         array(&mut out, self.blocks);
         (first..self.next).for_each(|block| uint(&mut out, name(block)));
         self.key(&mut out, "parent_block_hash");
-        parent.map_or_else(|| out.push(0xc0), |parent| uint(&mut out, parent));
+        match parent {
+            Some(parent) => uint(&mut out, parent),
+            None => out.push(0xc0),
+        }
         self.key(&mut out, "token_ids");
         let tokens = self.blocks * u64::from(BLOCK_TOKENS);
         array(&mut out, tokens);

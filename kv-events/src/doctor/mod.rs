@@ -49,14 +49,21 @@ pub struct Chart<'a> {
     pub profile: &'a Profile,
     /// What the check of its hashes found, if they are checked.
     pub hashes: Option<&'a HashCounts>,
-    /// Blocks that the index holds of it.
-    pub held_blocks: u64,
-    /// Blocks that its cache has room for on all served tiers, if somebody knows.
-    pub pool_blocks: Option<u64>,
+    /// How full its cache must be, if somebody knows how large it is.
+    pub filling: Option<Filling>,
     /// Tokens of a block in requests, if they are fixed and not the stream's.
     pub request_block_tokens: Option<NonZeroU32>,
     /// What came of the requests.
     pub requests: Requests,
+}
+
+/// How many blocks a rank holds, as its stream says, and for how many it has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filling {
+    /// Blocks that the index holds of it.
+    pub held_blocks: u64,
+    /// Blocks that its cache has room for, on all served tiers.
+    pub pool_blocks: u64,
 }
 
 /// What came of a rank's requests. Counts only grow.

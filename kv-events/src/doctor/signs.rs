@@ -1,6 +1,6 @@
 //! One small rule for each cause.
 
-use super::{Cause, Chart, Diagnosis, Requests, Silence};
+use super::{Cause, Chart, Diagnosis, Filling, Requests, Silence};
 use crate::limits::{EVIDENCE_MIN, SILENCE_MIN};
 use crate::{Caveat, Loss};
 
@@ -80,7 +80,7 @@ fn parents_unknown(chart: &Chart<'_>, _: &Silence) -> Option<Diagnosis> {
     let waiting = chart.findings.waiting_blocks as u64;
     let shows = waiting >= EVIDENCE_MIN;
     shown(shows, Cause::ParentsUnknown, || {
-        format!("{waiting} blocks wait for a parent, beside {} that are held", chart.held_blocks)
+        format!("{waiting} blocks wait for a parent, beside {} that were stored", chart.counts.stored)
     })
 }
 
@@ -106,11 +106,10 @@ fn fixed_otherwise(chart: &Chart<'_>) -> bool {
 
 fn removals_missing(chart: &Chart<'_>, _: &Silence) -> Option<Diagnosis> {
     let (counts, requests) = (chart.counts, &chart.requests);
-    if let Some(pool) = chart.pool_blocks.filter(|pool| chart.held_blocks > *pool) {
-        let held = chart.held_blocks;
-        return shown(true, Cause::RemovalsMissing, || {
-            format!("{held} blocks are held here, and the engine has room for {pool}")
-        });
+    if let Some(Filling { held_blocks, pool_blocks }) = chart.filling.filter(|filling| filling.held_blocks > filling.pool_blocks)
+    {
+        let because = || format!("{held_blocks} blocks are held here, and the engine has room for {pool_blocks}");
+        return shown(true, Cause::RemovalsMissing, because);
     }
     let never = counts.removed + counts.removed_copies + counts.clears == 0 && counts.stored >= EVIDENCE_MIN;
     let missed = requests.predicted_tokens.saturating_sub(requests.cached_tokens);

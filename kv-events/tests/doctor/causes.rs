@@ -10,6 +10,7 @@ use kv_events::{EngineHash, Event, Hashing, Stored, StreamOptions, Tokens};
 
 use crate::scene::{BLOCK, Prompt, Scene};
 
+#[expect(clippy::cast_possible_truncation, reason = "a small number")]
 const ENOUGH: u32 = EVIDENCE_MIN as u32;
 
 fn checking() -> StreamOptions {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kv_events::admission::Change;
-use kv_events::doctor::{Cause, Chart, Doctor, Requests};
+use kv_events::doctor::{Cause, Chart, Doctor, Filling, Requests};
 use kv_events::engine_hash::vllm::{Algorithm, Block, DEFAULT_SEED, ExtraKey as Key, KeyForm};
 use kv_events::wire::frame;
 use kv_events::{
@@ -93,14 +93,14 @@ impl Scene {
 
     /// What the doctor says.
     pub(crate) fn causes(&mut self) -> Vec<Cause> {
+        let held_blocks = self.index.digest(self.stream.worker(), View::MAIN).count;
         let chart = Chart {
             subscribed: self.follower.is_connected(),
             counts: self.stream.counts(),
             findings: self.stream.findings(),
             profile: self.stream.profile(),
             hashes: self.stream.hashes(),
-            held_blocks: self.index.digest(self.stream.worker(), View::MAIN).count,
-            pool_blocks: self.pool_blocks,
+            filling: self.pool_blocks.map(|pool_blocks| Filling { held_blocks, pool_blocks }),
             request_block_tokens: self.options.block_tokens,
             requests: self.requests,
         };

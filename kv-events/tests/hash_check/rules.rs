@@ -87,6 +87,7 @@ fn stores_are_continued_from_what_was_stored_before() {
 }
 
 /// Defect 7: a digest is not lost with the first of two removals, nor with a repeated store: removals change nothing here.
+// #7.
 #[test]
 fn further_copies_and_removals_change_nothing() {
     let (mut check, blocks) = (HashCheck::new(cbor()), chain(root(), &TOKENS));
