@@ -1,6 +1,6 @@
 //! `dynamo-kv-router`'s decoder, as its documentation shows it.
 
-use dynamo_kv_router::zmq_wire::{BlockHashValue, KvTokenIds, RawKvEvent, decode_event_batch};
+use dynamo_kv_router::zmq_wire::{BlockHashValue, RawKvEvent, decode_event_batch};
 
 use crate::payloads::Summary;
 
@@ -14,17 +14,10 @@ pub fn summary(payload: &[u8]) -> Option<Summary> {
     let batch = decode_event_batch(payload).ok()?;
     let words = |hashes: Vec<BlockHashValue>| hashes.into_iter().map(BlockHashValue::into_u64).collect();
     let summary = batch.events.into_iter().map(|event| match event {
-        RawKvEvent::BlockStored { block_hashes, token_ids, .. } => ("stored", words(block_hashes), tokens(token_ids)),
+        RawKvEvent::BlockStored { block_hashes, token_ids, .. } => ("stored", words(block_hashes), token_ids),
         RawKvEvent::BlockRemoved { block_hashes, .. } => ("removed", words(block_hashes), Vec::new()),
-        RawKvEvent::AllBlocksCleared => ("cleared", Vec::new(), Vec::new()),
+        RawKvEvent::AllBlocksCleared { .. } => ("cleared", Vec::new(), Vec::new()),
         RawKvEvent::Ignored => ("ignored", Vec::new(), Vec::new()),
     });
     Some(summary.collect())
-}
-
-fn tokens(tokens: KvTokenIds) -> Vec<u32> {
-    match tokens {
-        KvTokenIds::Single(ids) => ids,
-        KvTokenIds::Bigram(pairs) => pairs.into_iter().flat_map(|(first, second)| [first, second]).collect(),
-    }
 }
