@@ -18,7 +18,7 @@
 //!
 //! # What can be recomputed
 //! * **vLLM** `sha256_cbor`, `sha256` and the `xxhash` pair, if the seed of the root is known: PYTHONHASHSEED, or from 0.29 on and
-//!   for the SHA-256 pair [`DEFAULT_SEED`](vllm::DEFAULT_SEED). Without either the root is random and every first block mismatches. `sha256` pickles, and
+//!   for the SHA-256 pair [`DEFAULT_SEED`](engine_hash::vllm::DEFAULT_SEED). Without either the root is random and every first block mismatches. `sha256` pickles, and
 //!   texts that occur twice in a block's keys may be written once: such blocks are unverifiable. How a release writes keys is
 //!   not on the wire: the form is learned from the first block with keys that matches one.
 //! * **SGLang** from 0.5.6 on: the page chain, salted or not, of tokens or bigrams. Before, names are of a page alone: see
@@ -26,7 +26,7 @@
 //!
 //! # Memory
 //! Integer events carry a quarter of a digest, so the digest of every block that may become a parent is remembered, by name: the
-//! last [`CHECKED_DIGESTS_MAX`]. A name says what its digest is whether or not the block is still held, so
+//! last [`CHECKED_DIGESTS_MAX`](crate::limits::CHECKED_DIGESTS_MAX). A name says what its digest is whether or not the block is still held, so
 //! removals and further copies change nothing.
 
 mod digests;
