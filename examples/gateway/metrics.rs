@@ -78,6 +78,10 @@ fn show_rank(engine: &Engine, rank: &Rank, blocks: impl Fn(&StreamState) -> u64)
     gauge!("kv_in_flight", labels.clone()).set(as_float(tally.in_flight.value()));
     gauge!("kv_blocks", labels.clone()).set(as_float(blocks(&stream)));
     show_stream(&labels, &stream);
+    engine.check_up(rank);
+    for (cause, is_found) in rank.causes() {
+        gauge!("kv_diagnosis", with(&labels, "cause", cause.as_str())).set(u32::from(is_found));
+    }
 }
 
 fn show_stream(labels: &[Label], stream: &StreamState) {
@@ -97,6 +101,12 @@ fn show_stream(labels: &[Label], stream: &StreamState) {
     counter!("kv_replays_total", labels.to_vec()).absolute(batches.replays);
     counter!("kv_resyncs_total", labels.to_vec()).absolute(batches.resyncs);
     counter!("kv_stream_failures_total", labels.to_vec()).absolute(batches.failures);
+    let hashes = stream.hashes.iter();
+    for (outcome, count) in hashes.flat_map(|hashes| {
+        [("matched", hashes.matched), ("mismatched", hashes.mismatched), ("unverifiable", hashes.unverifiable)]
+    }) {
+        counter!("kv_hash_checks_total", with(labels, "outcome", outcome)).absolute(count);
+    }
     for (loss, count) in stream.counts.losses.iter() {
         counter!("kv_losses_total", with(labels, "reason", loss.as_str())).absolute(count);
     }
@@ -153,6 +163,11 @@ fn describe() {
     describe_counter!("kv_lane_applied_total", "Batches and clears that a lane applied");
     describe_counter!("kv_lane_parks_total", "Times that a lane found nothing to do and slept");
     describe_counter!("kv_losses_total", "Events or parts of them that were not used, by reason");
+    describe_counter!(
+        "kv_hash_checks_total",
+        "Announced blocks by whether they are called as the engine's hash, recomputed, says"
+    );
+    describe_gauge!("kv_diagnosis", "Whether something is wrong with a rank, by its cause: see /debug/workers for what shows it");
     describe_counter!(UNPREDICTED, "Requests that were routed without their tokens, by reason");
     for reason in Untokenized::ALL {
         counter!(UNPREDICTED, "reason" => reason.as_str()).absolute(0);
@@ -190,6 +205,8 @@ const DIFFERENCE_BUCKETS: [f64; 11] = [-4096.0, -1024.0, -256.0, -64.0, -1.0, 0.
 
 #[cfg(test)]
 mod tests {
+    use kv_events::HashCounts;
+
     use super::*;
     use crate::gateway::settings::EngineSpec;
 
@@ -199,6 +216,9 @@ mod tests {
         let fleet = Fleet::new(&[spec]);
         let tally = &fleet.engines()[0].ranks()[1].tally;
         tally.compare(100, 64, 48);
+        let (rank, hashes) =
+            (&fleet.engines()[0].ranks()[0], HashCounts { mismatched_roots: 2, mismatched: 2, ..HashCounts::default() });
+        rank.publish(|stream| stream.hashes = Some(hashes));
         let metrics = Metrics::default();
         metrics.difference("a", 1, 64, 48);
         metrics.unpredicted(Untokenized::Multimodal);
@@ -212,6 +232,8 @@ mod tests {
             "kv_engine_ready{worker=\"a\"} 0",
             "kv_event_batches_total{worker=\"a\",rank=\"0\",disposition=\"live\"} 0",
             "kv_unpredicted_requests_total{reason=\"multimodal\"} 1",
+            "kv_hash_checks_total{worker=\"a\",rank=\"0\",outcome=\"mismatched\"} 2",
+            "kv_diagnosis{worker=\"a\",rank=\"0\",cause=\"hashing_differs\"} 1",
             "kv_refusals_total{code=\"model_not_found\"} 1",
             "kv_prediction_difference_tokens_bucket{worker=\"a\",rank=\"1\",le=\"0\"} 0",
             "kv_prediction_difference_tokens_bucket{worker=\"a\",rank=\"1\",le=\"16\"} 1",

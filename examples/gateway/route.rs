@@ -45,6 +45,8 @@ impl App {
             let best = decision.choice.best_overlap_tokens;
             tracing::info!(engine, rank, prompt_tokens, cached_tokens, best, candidates = candidates.len(), "decided");
         }
+        let has_salt = question.inbound.salt.as_ref().is_some_and(|salt| !salt.is_empty());
+        server.engine.ranks()[rank].tally.salted.add(has_salt.into());
         let explanation = question.explain.then(|| explanation(server, decision)).flatten();
         Ticket::book(server.engine.clone(), rank, forecast, explanation, Arc::clone(&self.metrics))
     }

@@ -17,7 +17,7 @@ use crate::normalize::{Change, GroupId, Normalizer};
 use crate::orphans::{Orphans, PendingStore};
 use crate::profile::{GroupViews, Profile};
 use crate::tier::{Tier, Tiers};
-use crate::{Batch, Loss, Losses};
+use crate::{Batch, HashCheck, HashCounts, Hashing, Loss, Losses};
 
 /// How a stream is read.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub struct StreamOptions {
     pub block_tokens: Option<NonZeroU32>,
     /// The engine reuses one block less than it finds (vLLM with EAGLE, without lookahead hashing). No wire shows it.
     pub drops_last_block: bool,
+    /// Check the engine's hashes, which are believed to be made so.
+    pub hashing: Option<Hashing>,
 }
 
 /// The state of one stream and the writing end of its index worker.
@@ -50,6 +52,7 @@ pub struct Stream<W> {
     /// Views of groups that a former life of the engine had.
     spare: Vec<View>,
     counts: Counts,
+    hash_check: Option<HashCheck>,
     profile: Arc<Profile>,
     /// Stores that the index had no room for, since the stream last held nothing.
     crowded_out: u64,
@@ -78,6 +81,8 @@ pub struct Counts {
     pub removed: u64,
     /// Removed copies of blocks that are still held.
     pub removed_copies: u64,
+    /// Stores under a salt.
+    pub salted_stores: u64,
     /// Blocks that had to wait for their parent.
     pub waited: u64,
     /// What was left out, by reason.
@@ -92,6 +97,7 @@ impl Default for StreamOptions {
             device_views: false,
             block_tokens: None,
             drops_last_block: false,
+            hashing: None,
         }
     }
 }
@@ -109,6 +115,7 @@ impl<W: Worker> Stream<W> {
             views: Vec::new(),
             spare: Vec::new(),
             counts: Counts::default(),
+            hash_check: options.hashing.map(HashCheck::new),
             profile: Arc::new(Profile::unknown(options.drops_last_block)),
             crowded_out: 0,
             refused: 0,
@@ -124,6 +131,9 @@ impl<W: Worker> Stream<W> {
         let normalized = self.normalizer.normalize(batch, &self.namespaces);
         self.counts.batches += 1;
         self.counts.losses.merge(&normalized.losses);
+        if let Some(check) = &mut self.hash_check {
+            check.observe(batch, self.normalizer.scheme().map(|scheme| scheme.block_tokens.get()));
+        }
         self.open_views();
         for change in normalized.changes {
             self.change(change);
@@ -137,6 +147,7 @@ impl<W: Worker> Stream<W> {
         self.clear();
         self.normalizer = Normalizer::new(self.options.served, self.options.block_tokens);
         self.evidence = Evidence::default();
+        self.hash_check.iter_mut().for_each(HashCheck::restart);
         let opened = self.views.drain(..).flat_map(|(any, device)| [Some(any), device]).flatten();
         self.spare.extend(opened.filter(|view| *view != View::MAIN));
         self.profile = Arc::new(Profile::unknown(self.options.drops_last_block));
@@ -178,6 +189,11 @@ impl<W: Worker> Stream<W> {
         self.crowded_out
     }
 
+    /// What the check of its hashes found, if they are checked.
+    pub fn hashes(&self) -> Option<&HashCounts> {
+        self.hash_check.as_ref().map(HashCheck::counts)
+    }
+
     /// What makes the index know less than the rank holds, for the [`Follower`](crate::Follower) whose batches these are.
     pub fn findings(&self) -> Findings {
         Findings { waiting_blocks: self.orphans.blocks(), crowded_out: self.crowded_out, refused: self.refused }
@@ -191,6 +207,7 @@ impl<W: Worker> Stream<W> {
     fn change(&mut self, change: Change) {
         match change {
             Change::Store { group, tier, parent, blocks, namespace } => {
+                self.counts.salted_stores += u64::from(namespace.as_ref().is_some_and(|namespace| namespace.salt.is_some()));
                 self.store(PendingStore { group, tier, parent, blocks, namespace, detail: () });
             }
             Change::Announce { group, tier, names } => self.announce(group, tier, &names),

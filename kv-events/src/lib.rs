@@ -22,6 +22,8 @@
 //! | normalize | [`normalize`] | tier, cache group, namespace, places and content; a reason for all that is left out |
 //! | count | [`copies`] | when the last copy of a block is gone |
 //! | apply | [`ingest`] | the change of the index worker; stores without their parent wait |
+//! | check | [`hash_check`] | whether the engine hashes its blocks as it is believed to; on request |
+//! | explain | [`doctor`] | why predictions are wrong, by what all of these count |
 //! | relay | [`relay`] | what a reader that comes late, lags or returns must be told; runs beside the engine, before all of these |
 //! | look up | [`profile`] | how a prompt must be cut for this stream, and how much of it will be reused |
 //!
@@ -45,8 +47,10 @@ pub mod adapter;
 pub mod admission;
 pub mod copies;
 pub mod dialect;
+pub mod doctor;
 pub mod engine_hash;
 pub mod event;
+pub mod hash_check;
 pub mod ingest;
 pub mod limits;
 pub mod loss;
@@ -64,6 +68,7 @@ pub use admission::{Cursor, Delivery, Follower, ReplayOutcome, Source, Trust, Ve
 pub use copies::CopyRule;
 pub use dialect::{Caveat, Dialect};
 pub use event::{Batch, Cleared, EngineHash, Event, ExtraKey, Layout, Removed, Stored, Tokens};
+pub use hash_check::{HashCheck, HashCounts, Hashing};
 pub use ingest::{Counts, Stream, StreamOptions};
 pub use loss::{Loss, Losses};
 pub use position::{Incarnation, Position};

@@ -130,3 +130,13 @@ pub const HUB_BATCH_BYTES: usize = 1 << 20;
 
 /// Most measures of one load record. Engines report some dozens.
 pub const TELEMETRY_MAX: usize = 256;
+
+/// Most digests that the check of a stream's hashes remembers, some 100 bytes each with their order: a pool of a quarter of a million
+/// blocks. A block whose parent's has given way cannot be checked, and is counted as such.
+pub const CHECKED_DIGESTS_MAX: usize = 1 << 18;
+
+/// How often something must have been seen before it is called a sign of anything: one answer, or one late event, may be an accident.
+pub const EVIDENCE_MIN: u64 = 8;
+
+/// How long a rank that computes must have announced nothing before that is called a silence. Engines announce with every step.
+pub const SILENCE_MIN: Duration = Duration::from_secs(30);

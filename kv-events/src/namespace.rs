@@ -52,6 +52,7 @@ impl Namespaces {
     }
 
     /// Notes the namespace of a block that is held now.
+    #[inline]
     pub fn note(&mut self, name: BlockName, namespace: Option<&Arc<OwnedNamespace>>) {
         match namespace {
             Some(namespace) => _ = self.of.insert(name, Arc::clone(namespace)),
@@ -60,6 +61,7 @@ impl Namespaces {
     }
 
     /// Forgets a block that is no longer held.
+    #[inline]
     pub fn forget(&mut self, name: BlockName) {
         if !self.of.is_empty() {
             sparse::remove(&mut self.of, &name);

@@ -190,6 +190,7 @@ mod tests {
         assert!(!orphans.remove(GroupId(0), Tier::Device, BlockName(2)) && orphans.blocks() == 0);
     }
 
+    // P32.
     #[test]
     fn nothing_is_kept_of_what_came_back_was_removed_or_gave_way() {
         let mut orphans = Orphans::default();

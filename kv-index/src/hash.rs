@@ -107,19 +107,28 @@ impl Namespace<'_> {
     }
 }
 
-/// XXH3 over little-endian words, through a buffer on the stack: engines' blocks have 1 to 256 tokens.
+/// XXH3 over little-endian words, through a buffer on the stack: engines' blocks have 1 to 256 tokens, and most have 16. The
+/// buffer is filled with zeros first, which for the longest takes longer than hashing 16 tokens.
 fn hash_tokens(seed: u64, tokens: &[u32]) -> ContentHash {
-    let mut bytes = [0u8; 4 * STACK_TOKENS];
-    if tokens.len() <= STACK_TOKENS {
-        let bytes = &mut bytes[..4 * tokens.len()];
-        for (word, token) in bytes.chunks_exact_mut(4).zip(tokens) {
-            word.copy_from_slice(&token.to_le_bytes());
+    match tokens.len() {
+        ..=20 => hash_in::<{ 4 * 20 }>(seed, tokens),
+        21..=68 => hash_in::<{ 4 * 68 }>(seed, tokens),
+        69..=260 => hash_in::<{ 4 * 260 }>(seed, tokens),
+        _ => {
+            let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+            ContentHash(xxh3_64_with_seed(&bytes, seed))
         }
-        ContentHash(xxh3_64_with_seed(bytes, seed))
-    } else {
-        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
-        ContentHash(xxh3_64_with_seed(&bytes, seed))
     }
+}
+
+/// Hashes tokens that take at most `BYTES` bytes, without an allocation.
+#[inline]
+fn hash_in<const BYTES: usize>(seed: u64, tokens: &[u32]) -> ContentHash {
+    let mut bytes = [0; BYTES];
+    for (word, token) in bytes.chunks_exact_mut(4).zip(tokens) {
+        word.copy_from_slice(&token.to_le_bytes());
+    }
+    ContentHash(xxh3_64_with_seed(&bytes[..4 * tokens.len()], seed))
 }
 
 /// Each item enters with a tag and its length, so that no two lists of items are one string of bytes.
@@ -138,9 +147,6 @@ fn hash_items(seed: u64, plain: ContentHash, items: &[Item<'_>]) -> ContentHash 
     }
     ContentHash(hasher.digest())
 }
-
-/// Tokens that are hashed without an allocation.
-const STACK_TOKENS: usize = 260;
 
 /// Any odd constant far from 1 will do; this is 2^64 over the golden ratio.
 const LOOKAHEAD_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -167,10 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_longer_than_the_stack_buffer_hashes_the_same_way() {
-        let tokens: Vec<u32> = (0..1000).collect();
-        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
-        assert_eq!(prompt(scheme(1000, 0), Namespace::default(), &tokens), [ContentHash(xxh3_64_with_seed(&bytes, 1337))]);
+    fn blocks_of_any_length_hash_the_same_way() {
+        for block in [1u32, 16, 19, 20, 21, 64, 68, 69, 256, 260, 261, 1000] {
+            let tokens: Vec<u32> = (0..block).collect();
+            let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+            assert_eq!(prompt(scheme(block, 0), Namespace::default(), &tokens), [ContentHash(xxh3_64_with_seed(&bytes, 1337))]);
+        }
     }
 
     #[test]

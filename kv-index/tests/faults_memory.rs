@@ -22,6 +22,7 @@ fn seat(number: u64) -> usize {
     usize::try_from(number % 8).unwrap()
 }
 
+// P32.
 #[test]
 fn an_index_is_small_when_empty_and_again_when_everything_has_gone() {
     let before = LIVE.load(Ordering::Relaxed);

@@ -7,6 +7,7 @@ pub mod names;
 pub mod prompts;
 pub mod requests;
 pub mod siblings;
+pub mod steps;
 
 /// One block: what every worker would call it if names agreed, and its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

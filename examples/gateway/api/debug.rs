@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use kv_events::Dialect;
+use kv_events::doctor::Diagnosis;
+use kv_events::{Dialect, HashCounts};
 use kv_index::Digest;
 use serde::Serialize;
 
@@ -46,6 +47,10 @@ struct RankReport {
     missed_batches: u64,
     waiting_blocks: usize,
     losses: std::collections::BTreeMap<&'static str, u64>,
+    /// What the check of the engine's hashes found, where it is switched on.
+    hashes: Option<HashReport>,
+    /// What may be wrong, the gravest first.
+    diagnoses: Vec<DiagnosisReport>,
     in_flight: u64,
     requests: u64,
     failures: u64,
@@ -56,6 +61,25 @@ struct RankReport {
     predicted_tokens: u64,
     cached_tokens: u64,
     last_error: Option<String>,
+}
+
+/// How the names of announced blocks compare with the engine's hashes, recomputed.
+#[derive(Serialize)]
+struct HashReport {
+    matched: u64,
+    mismatched: u64,
+    mismatched_roots: u64,
+    unverifiable: u64,
+    /// How the first block that differs is hashed instead, if that is a usual way.
+    actual: Option<&'static str>,
+}
+
+/// One thing that may be wrong.
+#[derive(Serialize)]
+struct DiagnosisReport {
+    cause: &'static str,
+    because: String,
+    advice: &'static str,
 }
 
 pub(super) async fn workers(State(app): State<Arc<App>>) -> Json<Vec<EngineReport>> {
@@ -69,11 +93,11 @@ fn engine_report(app: &App, engine: &Engine) -> EngineReport {
         ready: engine.is_ready(),
         models: engine.models().iter().map(|model| model.id.clone()).collect(),
         last_error: engine.last_error(),
-        ranks: engine.ranks().iter().map(|rank| rank_report(app, rank)).collect(),
+        ranks: engine.ranks().iter().map(|rank| rank_report(app, engine, rank)).collect(),
     }
 }
 
-fn rank_report(app: &App, rank: &Rank) -> RankReport {
+fn rank_report(app: &App, engine: &Engine, rank: &Rank) -> RankReport {
     let (stream, tally) = (rank.stream(), &rank.tally);
     let (profile, scheme) = (&stream.profile, stream.profile.scheme);
     RankReport {
@@ -92,6 +116,8 @@ fn rank_report(app: &App, rank: &Rank) -> RankReport {
         degraded_by: stream.reasons(),
         missed_batches: stream.missed(),
         waiting_blocks: stream.findings.waiting_blocks,
+        hashes: stream.hashes.as_ref().map(HashReport::from),
+        diagnoses: engine.check_up(rank).into_iter().map(DiagnosisReport::from).collect(),
         losses: stream.counts.losses.iter().map(|(loss, count)| (loss.as_str(), count)).collect(),
         in_flight: tally.in_flight.value(),
         requests: tally.requests.value(),
@@ -103,6 +129,19 @@ fn rank_report(app: &App, rank: &Rank) -> RankReport {
         predicted_tokens: tally.predicted_tokens.value(),
         cached_tokens: tally.cached_tokens.value(),
         last_error: stream.last_error.clone(),
+    }
+}
+
+impl From<&HashCounts> for HashReport {
+    fn from(counts: &HashCounts) -> Self {
+        let HashCounts { matched, mismatched, mismatched_roots, unverifiable, first } = *counts;
+        Self { matched, mismatched, mismatched_roots, unverifiable, actual: first.and_then(|first| first.actual) }
+    }
+}
+
+impl From<Diagnosis> for DiagnosisReport {
+    fn from(Diagnosis { cause, because }: Diagnosis) -> Self {
+        Self { cause: cause.as_str(), because, advice: cause.advice() }
     }
 }
 

@@ -59,6 +59,7 @@ impl<W: Worker> Applier<W> {
             state.trust = trust;
             finds = state.findings != stream.findings();
             state.findings = stream.findings();
+            state.hashes = stream.hashes().copied();
             state.failed = false;
         });
         finds

@@ -86,6 +86,7 @@ fn stream_options(spec: &EngineSpec) -> StreamOptions {
         copies: if spec.set_copies { CopyRule::Reannounced } else { CopyRule::Counted },
         block_tokens: spec.block_size,
         drops_last_block: spec.drops_last_block,
+        hashing: spec.hash_check,
         ..StreamOptions::default()
     }
 }

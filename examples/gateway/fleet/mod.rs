@@ -1,6 +1,7 @@
 //! The engines, what is known of them, and the tasks that keep it known.
 
 mod applier;
+mod checkup;
 mod engine;
 mod feed;
 mod laned;

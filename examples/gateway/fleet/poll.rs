@@ -31,6 +31,7 @@ pub(super) async fn keep_polled(engine: Arc<Engine>, client: Client) {
                 pause
             }
         };
+        engine.ranks().iter().for_each(|rank| _ = engine.check_up(rank));
         wait(&engine, pause).await;
     }
 }

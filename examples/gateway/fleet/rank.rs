@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use kv_events::admission::{Findings, FollowerCounts};
-use kv_events::{Counts, Profile, Trust as Worth};
+use kv_events::{Counts, HashCounts, Profile, Trust as Worth};
 use kv_index::WorkerId;
 use parking_lot::RwLock;
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use super::checkup::Checkup;
 use super::tally::Tally;
 
 /// A rank that requests can be sent to.
@@ -19,6 +20,7 @@ pub(crate) struct Rank {
     /// Within the fleet: what decisions' records call it.
     pub(crate) worker: u32,
     pub(crate) tally: Tally,
+    pub(super) checkup: Checkup,
     stream: RwLock<Arc<StreamState>>,
     /// The stream is not what its engine says any more: its feed should look.
     doubted: Notify,
@@ -38,6 +40,8 @@ pub(crate) struct StreamState {
     pub(crate) trust: Worth,
     /// What applying them found.
     pub(crate) findings: Findings,
+    /// What the check of the engine's hashes found, where they are checked.
+    pub(crate) hashes: Option<HashCounts>,
     /// Applying them panicked, and nobody has seen to it yet.
     pub(crate) failed: bool,
     pub(crate) connected: bool,
@@ -90,7 +94,14 @@ pub(crate) enum Trust {
 
 impl Rank {
     pub(crate) fn new(number: u32, worker: u32) -> Self {
-        Self { number, worker, tally: Tally::default(), stream: RwLock::default(), doubted: Notify::new() }
+        Self {
+            number,
+            worker,
+            tally: Tally::default(),
+            checkup: Checkup::default(),
+            stream: RwLock::default(),
+            doubted: Notify::new(),
+        }
     }
 
     /// The latest state of the stream.
@@ -99,7 +110,7 @@ impl Rank {
     }
 
     /// Changes what is shown of the stream.
-    pub(super) fn publish(&self, change: impl FnOnce(&mut StreamState)) {
+    pub(in crate::gateway) fn publish(&self, change: impl FnOnce(&mut StreamState)) {
         change(Arc::make_mut(&mut self.stream.write()));
     }
 

@@ -11,6 +11,8 @@ pub(crate) struct Tally {
     pub(crate) prefill_tokens: Count,
     /// Requests sent.
     pub(crate) requests: Count,
+    /// Of these, with a salt.
+    pub(crate) salted: Count,
     /// Requests that ended without a whole answer, for a reason of the engine's.
     pub(crate) failures: Count,
     /// Answers that told their cached tokens, to requests whose tokens were known. What follows is about these.

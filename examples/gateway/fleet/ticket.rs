@@ -160,6 +160,7 @@ mod tests {
 
     const FORECAST: Forecast = Forecast::Known { prompt_tokens: 64, cached_tokens: 48, caveat: None };
 
+    // D18.
     #[test]
     fn what_is_booked_is_released_on_every_path() {
         let (engine, mut booked) = ticket(FORECAST);

@@ -191,6 +191,7 @@ fn spec(engine: &MockEngine, replays: bool) -> EngineSpec {
 
 const ROOMY: usize = 4096;
 
+// D17.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_costs_its_own_stream_and_that_is_learned_anew() {
     let scene = Scene::start(2, true, ROOMY).await;
@@ -293,6 +294,7 @@ async fn a_drain_is_over_when_all_that_was_taken_is_applied() {
 }
 
 /// Defect 3: an engine that is watched again waits for the end of its former feeds, also if nobody else does.
+// P11, #3.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_watched_again_waits_for_its_former_feeds() {
     let mut scene = Scene::start(1, true, ROOMY).await;

@@ -5,8 +5,10 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use kv_events::Hashing;
 use kv_events::adapter::grpc::{AddressError, RelayAddress};
 use kv_events::adapter::zmq::{Endpoint, EndpointError};
+use kv_events::hash_check::HashingError;
 use reqwest::Url;
 use serde::Deserialize;
 use thiserror::Error;
@@ -37,6 +39,8 @@ pub struct EngineSpec {
     pub drops_last_block: bool,
     /// Tokens of a block, where the stream does not tell.
     pub block_size: Option<NonZeroU32>,
+    /// How the engine hashes its blocks, to be checked as they are announced.
+    pub hash_check: Option<Hashing>,
 }
 
 /// Who tells what an engine's cache holds.
@@ -66,6 +70,7 @@ pub(super) struct EngineFields {
     #[serde(default)]
     drops_last_block: bool,
     block_size: Option<NonZeroU32>,
+    hash_check: Option<String>,
 }
 
 /// Why a text or a table does not describe an engine.
@@ -115,6 +120,9 @@ pub enum EngineSpecError {
         /// The text.
         got: String,
     },
+    /// A way to hash that is none.
+    #[error("hash-check: {0}")]
+    Hashing(#[from] HashingError),
     /// Several ranks cannot share one socket.
     #[error(
         "{key}={endpoint} serves one rank, and the engine has {ranks}: expected a tcp:// endpoint, whose port counts up by rank"
@@ -224,6 +232,7 @@ impl EngineFields {
             ("events", Some(value)) => self.events = Some(value.to_owned()),
             ("replay", Some(value)) => self.replay = Some(value.to_owned()),
             ("name", Some(value)) => self.name = Some(value.to_owned()),
+            ("hash-check", Some(value)) => self.hash_check = Some(value.to_owned()),
             ("topic", Some(value)) => value.clone_into(&mut self.topic),
             ("bind", None) => self.bind = true,
             ("set-copies", None) => self.set_copies = true,
@@ -277,6 +286,7 @@ impl TryFrom<EngineFields> for EngineSpec {
             set_copies: fields.set_copies,
             drops_last_block: fields.drops_last_block,
             block_size: fields.block_size,
+            hash_check: fields.hash_check.as_deref().map(str::parse).transpose()?,
         })
     }
 }
@@ -317,8 +327,8 @@ fn authority(url: &Url) -> String {
 }
 
 /// The keys of `--engine`, for whoever mistypes one.
-const KEYS: &str =
-    "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, bind, set-copies, drops-last-block";
+const KEYS: &str = "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, hash-check=WAY[:SEED], bind, set-copies, \
+     drops-last-block";
 
 #[cfg(test)]
 mod tests {
@@ -342,11 +352,13 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let engine = spec(
-            "http://h:1/v,events=tcp://*:5557,replay=tcp://*:5657,ranks=2,name=a,topic=kv@,block-size=32,set-copies,drops-last-block",
+            "http://h:1/v,events=tcp://*:5557,replay=tcp://*:5657,ranks=2,name=a,topic=kv@,block-size=32,set-copies,drops-last-block,\
+             hash-check=vllm-sha256-cbor:0",
         );
         assert_eq!((engine.name.as_str(), engine.url.as_str(), engine.topic.as_str()), ("a", "http://h:1/v", "kv@"));
         assert_eq!((engine.ranks, engine.set_copies, engine.drops_last_block), (2, true, true));
         assert_eq!(engine.block_size, NonZeroU32::new(32));
+        assert_eq!(engine.hash_check, "vllm-sha256-cbor:0".parse().ok());
     }
 
     #[test]
@@ -378,6 +390,7 @@ mod tests {
             ("http://h:1,ranks=0", "expected ranks from 1 to 1024, got 0"),
             ("http://h:1,ranks=two", "got two"),
             ("http://h:1,block-size=0", "at least 1 token, got 0"),
+            ("http://h:1,hash-check=md5", "hash-check: expected sglang, or vllm-sha256"),
             ("http://h:1,events=5557", "events: expected tcp://HOST:PORT"),
             ("http://h:1,events=tcp://*:65535,ranks=2", "65535"),
             ("http://h:1,events=ipc:///tmp/kv,ranks=2", "serves one rank, and the engine has 2"),

@@ -24,6 +24,7 @@ async fn a_stream_that_cannot_finish_is_told() {
     fleet.shutdown().await;
 }
 
+// #10.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_can_finish_does_and_no_further_connection_is_taken() {
     let site = Site::start(MockConfig { engines: 1, ..fast() }).await;

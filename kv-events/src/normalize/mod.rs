@@ -20,7 +20,6 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
 use kv_index::reuse::Group;
 use kv_index::{Block, BlockName, Scheme};
 
@@ -295,8 +294,10 @@ fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
     other_windows || !store.block_size.is_multiple_of(scheme.block_tokens.get())
 }
 
+/// Sorted, and not put into a set: an engine's hashes are random, which takes a set longer.
 fn refers_to_itself(span: &Span) -> bool {
-    let mut seen: HashSet<BlockName> = HashSet::with_capacity(span.names.len() + 1);
-    seen.extend(span.parent);
-    span.names.iter().any(|listed| !seen.insert(listed.1))
+    let mut names: Vec<u64> = span.names.iter().map(|listed| listed.1.0).collect();
+    names.extend(span.parent.map(|parent| parent.0));
+    names.sort_unstable();
+    names.windows(2).any(|two| two[0] == two[1])
 }

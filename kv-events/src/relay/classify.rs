@@ -228,6 +228,7 @@ mod tests {
     }
 
     // Defect 6 of behaviour.md 10.
+    // #6.
     #[test]
     fn the_live_echo_of_a_replay_is_a_duplicate_and_not_a_restart() {
         let mut numbers = Numbers { last: Some(5), live_last: Some(5), replayed_to: None };

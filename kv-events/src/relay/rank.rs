@@ -377,7 +377,7 @@ impl Rank {
         let (unknown_before, lost) = self.missing();
         let (rank, incarnation, timestamp_s) = (self.number, self.incarnation, self.timestamp_s);
         let standing = Standing { rank, incarnation, through, timestamp_s, unknown_before, lost };
-        let cut = Arc::new(Cut::take(&self.live, standing));
+        let cut = Arc::new(Cut::take(&mut self.live, standing));
         self.cuts.push(Arc::downgrade(&cut));
         Some(cut)
     }

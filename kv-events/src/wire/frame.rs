@@ -150,6 +150,7 @@ mod tests {
         assert_eq!(live(&[Vec::from(SEQUENCE), Vec::from(b"p")]), Ok(Message { topic: b"", ..with }));
     }
 
+    // P19.
     #[test]
     fn replays_have_two_layouts_on_two_sockets() {
         let new = ReplayAnswer::Batch(Message { topic: b"kv", sequence: 0x102, payload: b"p" });

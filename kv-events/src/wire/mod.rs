@@ -13,6 +13,7 @@ mod array;
 mod batch;
 mod fields;
 pub mod frame;
+mod ids;
 mod map;
 mod reader;
 pub mod trtllm;

@@ -106,6 +106,7 @@ fn a_gap_is_replayed_and_loses_nothing() {
 }
 
 /// Defect 6: what a replay brought past the gap comes live too.
+// #6.
 #[test]
 fn a_replay_that_overran_is_no_restart() {
     let mut rig = Rig::at(REPLAYS, 5);
@@ -168,6 +169,7 @@ fn a_gap_that_nobody_can_fill_is_settled_once() {
     }
 }
 
+// P37.
 #[test]
 fn a_loss_of_more_than_1024_throws_away_what_is_held_and_a_smaller_one_does_not() {
     for (next, told) in [(1030, "1030"), (1031, "clear 1031")] {

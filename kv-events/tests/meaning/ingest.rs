@@ -10,6 +10,7 @@ use kv_index::{ChainIndex, ChainOptions, Index, View};
 
 use crate::build::{Rank, batch, host_placeholder, removal, store, tokens};
 
+// R3, #7.
 #[test]
 fn a_block_that_was_stored_twice_needs_two_removals() {
     let mut rank = Rank::default();
@@ -23,6 +24,7 @@ fn a_block_that_was_stored_twice_needs_two_removals() {
     assert_eq!((counts.stored, counts.stored_again, counts.removed_copies, counts.removed), (2, 1, 1, 1));
 }
 
+// D26, P14.
 #[test]
 fn a_duplicated_removal_never_reaches_another_copy_count() {
     let mut rank = Rank::default();
@@ -39,6 +41,7 @@ fn an_engine_that_announces_again_is_told_by_an_option() {
     assert_eq!(rank.reused(&tokens(1, 1)), 0);
 }
 
+// P4, #21.
 #[test]
 fn a_host_copy_known_by_name_keeps_the_block_when_the_device_drops_it() {
     let mut rank = Rank::default();
@@ -140,6 +143,7 @@ fn a_name_that_moves_starts_with_one_copy() {
     assert_eq!(rank.reused(&tokens(2, 1)), 0);
 }
 
+// P13.
 #[test]
 fn orphans_wait_for_their_parent_and_are_never_rooted() {
     let mut rank = Rank::default();
@@ -162,6 +166,7 @@ fn an_orphan_that_the_engine_removed_does_not_come_back() {
     assert_eq!(rank.stream.waiting_blocks(), 0);
 }
 
+// P27, #19.
 #[test]
 fn one_bad_event_costs_nothing_else_of_its_batch() {
     let mut rank = Rank::default();

@@ -72,6 +72,7 @@ fn tests_come_in_the_order_of_the_rules() {
     assert_eq!(losses(Stored { ownership: None, ..all_wrong }), [(Loss::NonLocalLocality, 1)]);
 }
 
+// #22.
 #[test]
 fn a_store_that_lists_less_than_it_spans_names_its_last_blocks() {
     let tokens = tokens(1, 3);

@@ -65,6 +65,7 @@ fn resumed(relay: &mut Relay, positions: &[(u32, Position)]) -> Result<Vec<u64>,
     }
 }
 
+// D14.
 #[test]
 fn a_position_resumes_in_its_life_and_window_only() {
     let (mut relay, mut publisher) = (primed(options()), Publisher::new(9));
@@ -216,6 +217,7 @@ fn a_replay_socket_that_never_answers_holds_nothing_up_for_long() {
     assert_eq!(restarts(&relay, Restart::Relearned), 1);
 }
 
+// D14.
 #[test]
 fn a_reader_that_is_left_behind_is_told_so_and_keeps_nobody_waiting() {
     let (mut relay, mut publisher) = (primed(options()), Publisher::new(9));
@@ -252,6 +254,7 @@ fn readers_share_a_state_and_slow_ones_hold_on_to_few() {
 }
 
 // Defect 20.
+// D10, #20.
 #[test]
 fn ranks_are_kept_apart() {
     let mut relay = Relay::new(NOW, 7, Options { ranks: 2, replays: false, history_batches: 1, ..Options::default() });

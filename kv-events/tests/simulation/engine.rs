@@ -89,8 +89,8 @@ impl Engine {
     }
 
     /// A number is used for a batch that is never sent, as for one that could not be encoded.
-    pub(crate) fn skip_a_number(&mut self) {
-        self.next += 1;
+    pub(crate) fn skip_numbers(&mut self, count: u64) {
+        self.next += count;
     }
 
     /// Some work of which the batch cannot be read to its end.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use kv_events::limits::GAP_KEPT_MAX;
+
 use crate::random::Random;
 
 /// One run.
@@ -44,8 +46,8 @@ pub(crate) enum Op {
     Work { batches: u8 },
     /// The engine empties its cache.
     Clear,
-    /// A number is used and never sent.
-    SkipNumber,
+    /// Numbers are used and never sent: one, or about as many as make what is held worth nothing.
+    SkipNumbers { count: u64 },
     /// The engine publishes a batch that cannot be read to its end.
     Corrupt,
     /// The engine starts again: its connections break.
@@ -151,7 +153,7 @@ impl Op {
             25 => Self::Garbage,
             26 => Self::ClockJump,
             27 => Self::Corrupt,
-            _ => Self::SkipNumber,
+            _ => Self::SkipNumbers { count: if random.once_in(3) { GAP_KEPT_MAX - 8 + random.below(16) } else { 1 } },
         }
     }
 }

@@ -243,9 +243,9 @@ impl<I: Index> World<I> {
                 let batch = source.engine.clear();
                 self.publish(rank, &batch);
             }
-            Op::SkipNumber if alive => {
+            Op::SkipNumbers { count } if alive => {
                 at.touched = true;
-                source.engine.skip_a_number();
+                source.engine.skip_numbers(count);
             }
             Op::Corrupt if alive => {
                 at.touched = true;

@@ -88,6 +88,7 @@ fn the_shortest_store_has_five_slots() {
     assert_eq!(loss(json!(["BlockStored", [7], 6, [1, 2]])), Loss::Malformed);
 }
 
+// P23.
 #[test]
 fn the_slot_after_the_medium_is_told_by_its_family() {
     let name = one_store(store_array(json!(["GPU", "ad1", [["ad1", "salt"]]])));

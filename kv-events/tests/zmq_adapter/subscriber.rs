@@ -264,6 +264,7 @@ async fn an_address_in_use_is_refused_by_name() {
     assert_eq!(refused.source.kind(), std::io::ErrorKind::AddrInUse);
 }
 
+// #10.
 #[tokio::test]
 async fn when_close_returns_the_connection_is_closed() {
     let (listener, endpoint) = listener().await;

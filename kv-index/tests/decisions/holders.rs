@@ -146,7 +146,7 @@ fn fleets_of_every_size_around_a_row_are_scored_apart() {
         // Over two segments: a third stops in the first, a third at its end, a third goes on.
         let reach = |seat: usize| [1 + seat as u64 % 63, 64, 65 + seat as u64 % 30][seat % 3];
         (0..fleet).for_each(|seat| _ = scene.store(seat, None, &agreed(0..reach(seat))));
-        let expected: Vec<_> = (0..fleet).map(|seat| (seat as u32, reach(seat))).collect();
+        let expected: Vec<_> = (0..).zip((0..fleet).map(reach)).collect();
         assert_eq!(scene.depths(0..100), expected, "a fleet of {fleet}");
         // The last worker has the highest bit of the last word; then it leaves and its number is another's.
         scene.remove(fleet - 1, [NAME]);
@@ -165,10 +165,10 @@ fn views_of_small_and_large_fleets_are_told_apart_from_workers() {
         for seat in 0..fleet {
             scene.store(seat, None, &agreed(0..70));
             for view in 1..views {
-                scene.store_in(view, seat, None, &agreed(0..1 + (seat as u64 * 7 + u64::from(view) * 11) % 70));
+                scene.store_in(view, seat, None, &agreed(0..=(seat as u64 * 7 + u64::from(view) * 11) % 70));
             }
         }
-        let expected: Vec<_> = (0..fleet).map(|seat| (seat as u32, 70)).collect();
+        let expected: Vec<_> = (0..).zip((0..fleet).map(|_| 70)).collect();
         assert_eq!(scene.depths(0..80), expected, "{fleet} workers of {views} views");
         scene.compare();
     }

@@ -48,6 +48,7 @@ fn an_end_that_was_cut_off_at_a_child_is_not_appended_to() {
     scene.compare();
 }
 
+// #23.
 #[test]
 fn chains_that_part_at_every_offset_keep_their_own_ends() {
     let mut scene = Scene::new(2);

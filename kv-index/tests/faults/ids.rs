@@ -63,6 +63,7 @@ fn a_worker_whose_writer_is_lost_in_a_panic_leaves_no_ghosts() {
     assert!(!heir.knows(agreed([0])[0].name.unwrap()));
 }
 
+// D18.
 #[test]
 fn an_id_that_was_never_given_out_covers_nothing() {
     let mut scene = Scene::new(1);

@@ -1,5 +1,6 @@
 //! One block of an engine's cache as the relay keeps it: where it stands, what it contains, and how often it is held where.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use kv_index::{BlockName, ContentHash};
@@ -14,7 +15,7 @@ use crate::tier::Tier;
 
 /// A block, or a step of the path to one: a block that nobody holds any more, or that was never listed, below which blocks are held.
 ///
-/// 64 bytes, and the tokens beside them.
+/// 48 bytes. The tokens that the content covers stand beside the pages.
 #[derive(Clone, Debug)]
 pub(in crate::relay) struct LiveBlock {
     /// Meaningless in a step.
@@ -26,8 +27,6 @@ pub(in crate::relay) struct LiveBlock {
     /// How many blocks name this one as their parent.
     pub(in crate::relay) children: u32,
     pub(in crate::relay) copies: CopySet,
-    /// The window of tokens that the content covers.
-    pub(in crate::relay) tokens: Arc<[u32]>,
     /// Nothing for a block of the base namespace whose content is its tokens.
     pub(in crate::relay) extra: Option<Arc<Extra>>,
 }
@@ -39,9 +38,10 @@ pub(in crate::relay) struct Extra {
     pub(in crate::relay) keys: Vec<ExtraKey>,
 }
 
-/// A path's content in 64 bits. Only paths that one name is stored at are ever compared.
+/// A path's content in 64 bits, never 0, so that an absent block takes no more room than a block. Only paths that one name is
+/// stored at are ever compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::relay) struct Place(pub(in crate::relay) u64);
+pub(in crate::relay) struct Place(NonZeroU64);
 
 /// The parent of a prompt's first block.
 pub(in crate::relay) const ROOT: Slot = Slot::MAX;
@@ -92,19 +92,31 @@ impl LiveBlock {
     #[cfg(test)]
     pub(in crate::relay) fn for_test(name: BlockName) -> Self {
         let copies = CopySet::default();
-        Self { name, place: Place(name.0), parent: ROOT, children: 0, copies, tokens: Arc::default(), extra: None }
+        Self { name, place: Place::of(name.0), parent: ROOT, children: 0, copies, extra: None }
     }
 }
 
 impl Place {
     /// Where prompts start.
-    pub(in crate::relay) const START: Self = Self(0x243f_6a88_85a3_08d3);
+    pub(in crate::relay) const START: Self = Self::of(0x243f_6a88_85a3_08d3);
+
+    const fn of(word: u64) -> Self {
+        match NonZeroU64::new(word) {
+            Some(word) => Self(word),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
+    /// The 64 bits.
+    pub(in crate::relay) fn word(self) -> u64 {
+        self.0.get()
+    }
 
     /// The place of a block with this content below this one.
     pub(in crate::relay) fn below(self, content: ContentHash) -> Self {
-        let product = u128::from(self.0 ^ 0x9e37_79b9_7f4a_7c15) * u128::from(content.0 ^ 0x452_821e_638d_0137);
+        let product = u128::from(self.word() ^ 0x9e37_79b9_7f4a_7c15) * u128::from(content.0 ^ 0x452_821e_638d_0137);
         #[expect(clippy::cast_possible_truncation, reason = "both halves are folded together")]
-        Self((product as u64 ^ (product >> 64) as u64).wrapping_add(self.0.rotate_left(32)))
+        Self::of((product as u64 ^ (product >> 64) as u64).wrapping_add(self.word().rotate_left(32)))
     }
 }
 
@@ -234,8 +246,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_takes_64_bytes() {
-        assert_eq!(size_of::<Option<LiveBlock>>(), 64);
+    fn a_block_takes_48_bytes() {
+        assert_eq!(size_of::<Option<LiveBlock>>(), 48);
     }
 
     #[test]

@@ -24,16 +24,19 @@
 
 pub(super) mod block;
 pub(super) mod pages;
+mod place;
+mod shared;
 mod table;
 mod units;
+mod windows;
 
 use std::sync::Arc;
 
-use kv_index::{Block, BlockName};
+use kv_index::BlockName;
 
-use self::block::{Added, CopySet, Extra, LiveBlock, Place, ROOT, Shelf};
-use self::pages::{Pages, Slot};
-use self::table::SlotTable;
+use self::block::{Added, Place, ROOT, Shelf};
+use self::pages::{Pages, SharedPages, Slot};
+use self::table::{Key, SlotTable};
 pub(super) use self::units::Units;
 use crate::copies::CopyRule;
 use crate::dialect::Evidence;
@@ -51,7 +54,7 @@ pub(super) struct Live {
     normalizer: Normalizer,
     evidence: Evidence,
     namespaces: Namespaces,
-    orphans: Orphans<Arc<Units>>,
+    orphans: Orphans<Arc<Units<'static>>>,
     pages: Pages,
     /// Held blocks by name.
     names: SlotTable,
@@ -63,6 +66,8 @@ pub(super) struct Live {
     /// Stores that there was no room for, since the rank last held nothing.
     crowded_out: u64,
     counts: LiveCounts,
+    /// Where the names of the store at hand stand. Kept for its memory.
+    found: Vec<(Key, Option<Slot>)>,
 }
 
 /// What became of a rank's events in the relay's own state.
@@ -82,7 +87,7 @@ pub struct LiveCounts {
     pub losses: Losses,
 }
 
-type Pending = PendingStore<Arc<Units>>;
+type Pending = PendingStore<Arc<Units<'static>>>;
 
 impl Live {
     /// Nothing, of an engine of which nothing is known. At most `blocks_max` blocks are kept.
@@ -101,6 +106,7 @@ impl Live {
             copies: 0,
             crowded_out: 0,
             counts: LiveCounts::default(),
+            found: Vec::new(),
         }
     }
 
@@ -114,8 +120,8 @@ impl Live {
                 Change::Store { group, tier, parent, blocks, namespace } => {
                     let Some(Event::Stored(told)) = batch.events.get(origin.event) else { continue };
                     let Some(scheme) = self.normalizer.scheme() else { continue };
-                    let detail = Arc::new(Units::new(told, scheme, origin.keys));
-                    self.store(PendingStore { group, tier, parent, blocks, namespace, detail });
+                    let units = Units::new(told, scheme, origin.keys);
+                    self.store(PendingStore { group, tier, parent, blocks, namespace, detail: units });
                 }
                 Change::Announce { group, tier, names } => names.iter().for_each(|&name| self.announce(group, tier, name)),
                 Change::Remove { group, tier, names } => names.iter().for_each(|&name| self.remove(group, tier, name)),
@@ -157,8 +163,9 @@ impl Live {
         self.orphans.blocks()
     }
 
-    pub(super) fn pages(&self) -> &Pages {
-        &self.pages
+    /// The blocks as they are now.
+    pub(super) fn share(&mut self) -> SharedPages {
+        self.pages.share()
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Arc<Pending>> {
@@ -176,108 +183,6 @@ impl Live {
     /// Shelves that hold a block, the faster tiers first.
     pub(super) fn shelves(&self) -> Vec<Shelf> {
         Shelf::all().filter(|shelf| self.held[shelf.index()] > 0).collect()
-    }
-
-    /// Stores, and then whatever waited for what was stored.
-    fn store(&mut self, store: Pending) {
-        let mut ready = vec![store];
-        while let Some(store) = ready.pop() {
-            let parent = match store.parent.map(|parent| self.find(parent)) {
-                Some(None) => {
-                    let expired = self.orphans.wait(store);
-                    self.counts.losses.add_many(Loss::OrphanExpired, expired);
-                    continue;
-                }
-                parent => parent.flatten().unwrap_or(ROOT),
-            };
-            if self.pages.len() + store.blocks.len() > self.blocks_max {
-                self.crowded_out += 1;
-                self.counts.losses.add(Loss::OverBudget);
-                continue;
-            }
-            self.place(&store, parent);
-            let names = store.blocks.iter().filter_map(|block| block.name);
-            if self.orphans.blocks() > 0 {
-                ready.extend(names.flat_map(|name| self.orphans.take(name)).rev());
-            }
-        }
-    }
-
-    /// Puts the blocks of `store` below `parent`. Steps get a block only where a held one comes below them.
-    fn place(&mut self, store: &Pending, parent: Slot) {
-        let shelf = Shelf::new(store.group, store.tier);
-        let extra = store.namespace.clone().map(|namespace| Arc::new(Extra { namespace: Some(namespace), keys: Vec::new() }));
-        let mut at = parent;
-        let mut place = self.place_of(parent);
-        let mut steps: Vec<(usize, Place)> = Vec::new();
-        for (unit, block) in store.blocks.iter().enumerate() {
-            place = place.below(block.content);
-            let Block { name: Some(name), .. } = *block else {
-                steps.push((unit, place));
-                continue;
-            };
-            let standing = self.standing(name, place);
-            if let Some(slot) = standing {
-                steps.clear();
-                at = slot;
-            } else {
-                for (unit, place) in steps.drain(..) {
-                    at = self.step(at, place, store.detail.block(unit, extra.as_ref(), store.namespace.as_ref()));
-                }
-            }
-            if let Some(slot) = standing.or_else(|| self.settle_step(name, place)) {
-                at = slot;
-                self.add_copy(slot, shelf);
-            } else {
-                let block = store.detail.block(unit, extra.as_ref(), store.namespace.as_ref());
-                let block = LiveBlock { name, place, parent: at, copies: CopySet::one(shelf), ..block };
-                at = self.pages.insert(block);
-                self.name(name, at);
-                self.held[shelf.index()] += 1;
-                self.copies += 1;
-                self.counts.stored += 1;
-            }
-            self.namespaces.note(name, store.namespace.as_ref());
-        }
-    }
-
-    /// The slot of `name` if it stands at `place`. If it stands elsewhere, it is lost there.
-    fn standing(&mut self, name: BlockName, place: Place) -> Option<Slot> {
-        let slot = self.find(name)?;
-        if self.pages.block(slot).place == place {
-            return Some(slot);
-        }
-        self.counts.moved += 1;
-        let copies = std::mem::take(&mut self.pages.block_mut(slot).copies);
-        for copies in copies.iter() {
-            self.held[copies.shelf().index()] -= 1;
-            self.copies -= u64::from(copies.count());
-        }
-        self.vacate(slot);
-        None
-    }
-
-    /// The step at `place`, made from `block` if there is none yet.
-    fn step(&mut self, parent: Slot, place: Place, block: LiveBlock) -> Slot {
-        if let Some(slot) = self.find_step(place) {
-            return slot;
-        }
-        let slot = self.pages.insert(LiveBlock { place, parent, ..block });
-        self.steps.insert(place.0, slot);
-        slot
-    }
-
-    /// Gives `name` the step at `place`, if there is one.
-    fn settle_step(&mut self, name: BlockName, place: Place) -> Option<Slot> {
-        let slot = self.find_step(place)?;
-        self.steps.remove(place.0, slot);
-        self.pages.block_mut(slot).name = name;
-        self.name(name, slot);
-        Some(slot)
-    }
-
-    fn name(&mut self, name: BlockName, slot: Slot) {
-        self.names.insert(name.0, slot);
     }
 
     fn add_copy(&mut self, slot: Slot, shelf: Shelf) {
@@ -324,11 +229,11 @@ impl Live {
     /// The block at `slot` is held no more: it becomes a step, or goes, and with it the steps that led to it only.
     fn vacate(&mut self, slot: Slot) {
         let block = self.pages.block(slot);
-        self.names.remove(block.name.0, slot);
+        self.names.remove(self.names.key(block.name.0), slot);
         if block.children > 0 {
             // A step may stand there already: two names of one place were held, and there were blocks below both.
             if self.find_step(block.place).is_none() {
-                self.steps.insert(block.place.0, slot);
+                self.steps.insert(self.steps.key(block.place.word()), slot);
             }
             return;
         }
@@ -339,17 +244,26 @@ impl Live {
             if above.children > 0 || above.is_held() {
                 break;
             }
-            self.steps.remove(self.pages.block(parent).place.0, parent);
+            self.steps.remove(self.steps.key(self.pages.block(parent).place.word()), parent);
             parent = self.pages.remove(parent).parent;
         }
     }
 
     fn find(&self, name: BlockName) -> Option<Slot> {
-        self.names.find(name.0, |slot| self.pages.block(slot).name.0)
+        self.look_up(name).1
+    }
+
+    /// Where `name` stands, and the key to put it there.
+    fn look_up(&self, name: BlockName) -> (Key, Option<Slot>) {
+        let key = self.names.key(name.0);
+        (key, self.names.find(key, |slot| self.pages.block(slot).name == name))
     }
 
     fn find_step(&self, place: Place) -> Option<Slot> {
-        self.steps.find(place.0, |slot| self.pages.block(slot).place.0)
+        if self.steps.len() == 0 {
+            return None;
+        }
+        self.steps.find(self.steps.key(place.word()), |slot| self.pages.block(slot).place == place)
     }
 
     fn place_of(&self, slot: Slot) -> Place {

@@ -7,7 +7,7 @@ use super::listing::Plan;
 use crate::Incarnation;
 use crate::orphans::PendingStore;
 use crate::relay::live::block::{LiveBlock, Shelf};
-use crate::relay::live::pages::{PAGE_BLOCKS, Page, Slot, block_in};
+use crate::relay::live::pages::{SharedPages, Slot};
 use crate::relay::live::{Live, Units};
 
 /// Where a cut stands in its rank's sequence, and what it may lack.
@@ -32,21 +32,21 @@ pub(in crate::relay) struct Cut {
     pub(super) language: Language,
     pub(super) shelves: Vec<Shelf>,
     pub(super) copies: u64,
-    pub(super) waiting: Vec<Arc<PendingStore<Arc<Units>>>>,
-    pages: Vec<Page>,
+    pub(super) waiting: Vec<Arc<PendingStore<Arc<Units<'static>>>>>,
+    pages: SharedPages,
     /// How many chunks it makes: worked out by its first reader.
     pub(super) plan: OnceLock<Plan>,
 }
 
 impl Cut {
-    pub(in crate::relay) fn take(live: &Live, standing: Standing) -> Self {
+    pub(in crate::relay) fn take(live: &mut Live, standing: Standing) -> Self {
         Self {
             standing,
             language: Language::of(live.normalizer(), live.evidence()),
             shelves: live.shelves(),
             copies: live.copies(),
             waiting: live.waiting().cloned().collect(),
-            pages: live.pages().share(),
+            pages: live.share(),
             plan: OnceLock::new(),
         }
     }
@@ -57,10 +57,15 @@ impl Cut {
 
     /// No block has this slot or a higher one.
     pub(super) fn slots(&self) -> Slot {
-        Slot::try_from(self.pages.len() * PAGE_BLOCKS).expect("slots fit in their type")
+        self.pages.slots()
     }
 
     pub(super) fn block(&self, slot: Slot) -> Option<&LiveBlock> {
-        block_in(&self.pages, slot)
+        self.pages.block(slot)
+    }
+
+    /// The tokens that the content of the block at `slot` covers.
+    pub(super) fn tokens(&self, slot: Slot) -> &[u32] {
+        self.pages.tokens(slot)
     }
 }

@@ -146,13 +146,14 @@ impl Listing {
 
     fn write(cut: &Cut, path: &Path, shelf: Shelf, chunk: &mut Filling<'_>) {
         let lookahead = cut.language.scheme().map_or(0, |scheme| scheme.lookahead_tokens as usize);
-        let blocks: Vec<&LiveBlock> = path.slots.iter().rev().filter_map(|&slot| cut.block(slot)).collect();
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return };
+        let blocks: Vec<(Slot, &LiveBlock)> =
+            path.slots.iter().rev().filter_map(|&slot| Some((slot, cut.block(slot)?))).collect();
+        let (Some(&(first, _)), Some(&(_, last))) = (blocks.first(), blocks.last()) else { return };
         let follows = path.slots.len() == path.block_units
             && chunk.run().as_ref().is_some_and(|run| {
                 (run.shelf, run.block_units, run.last) == (shelf, path.block_units, path.parent)
                     && run.namespace.as_ref() == last.namespace()
-                    && run.fits(&first.tokens, lookahead)
+                    && run.fits(cut.tokens(first), lookahead)
             });
         let run = match chunk.run() {
             Some(_) if follows => chunk.run().as_mut(),
@@ -162,7 +163,7 @@ impl Listing {
             }
         };
         let Some(run) = run else { return };
-        blocks.iter().for_each(|block| run.push_unit(&block.tokens, block.keys(), lookahead));
+        blocks.iter().for_each(|&(slot, block)| run.push_unit(cut.tokens(slot), block.keys(), lookahead));
         run.list(last.name, path.slots[0]);
     }
 
@@ -289,8 +290,8 @@ fn inherits(own: Option<&Arc<OwnedNamespace>>, parent: Option<&Arc<OwnedNamespac
 /// Whether the windows of two blocks, one below the other, are of one row.
 fn overlap(cut: &Cut, above: Slot, below: Slot) -> bool {
     let lookahead = cut.language.scheme().map_or(0, |scheme| scheme.lookahead_tokens as usize);
-    let (Some(above), Some(below)) = (cut.block(above), cut.block(below)) else { return false };
-    lookahead == 0 || above.tokens.ends_with(&below.tokens[..lookahead.min(below.tokens.len())])
+    let (above, below) = (cut.tokens(above), cut.tokens(below));
+    lookahead == 0 || above.ends_with(&below[..lookahead.min(below.len())])
 }
 
 /// A set of slots.
