@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::select::Threshold;
+use crate::Threshold;
 
 /// The request to place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -64,6 +64,7 @@ mod router;
 pub mod select;
 mod sync;
 mod tally;
+mod threshold;
 pub mod warmup;
 
 pub use candidate::{Candidate, Fleet, Load, Overlap, Overrides, Request};
@@ -73,3 +74,4 @@ pub use pool::{Lookup, Pool, PoolError, Refine};
 pub use record::{Decision, Record, Scored};
 pub use router::{Branch, Choice, NoCandidate, Router};
 pub use tally::{Branches, Tally};
+pub use threshold::Threshold;

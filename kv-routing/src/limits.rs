@@ -145,10 +145,10 @@ pub const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
 // What is known of each worker: overload and warm-up.
 
-/// Waiting requests at which a worker has too much: about what an engine lets start with one step.
+/// Waiting requests above which a worker has too much: about what an engine lets start with one step.
 pub const OVERLOAD_WAITING: u32 = 8;
 
-/// The share of the KV cache in use at which a worker has too much: beyond it, engines begin to preempt.
+/// The share of the KV cache in use above which a worker has too much: beyond it, engines begin to preempt.
 pub const OVERLOAD_KV_USAGE: f64 = 0.8;
 
 /// What a request that is turned away is told to wait: the interval of load polls.

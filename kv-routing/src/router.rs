@@ -9,8 +9,8 @@ use crate::cost::{
 use crate::limits::{PREFILL_TOKENS_PER_S, TOKENS_PER_S_MIN};
 use crate::policy::Policy;
 use crate::record::{Decision, Record, Scored};
-use crate::select::{Blend, Fallback, Gates, Scratch, Threshold};
-use crate::{Candidate, Fleet, Request};
+use crate::select::{Blend, Fallback, Gates, Scratch};
+use crate::{Candidate, Fleet, Request, Threshold};
 
 /// How workers are chosen. Without state: one value serves any number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,7 +92,8 @@ pub enum NoCandidate {
         /// How many there are.
         candidates: usize,
     },
-    /// All that are ready are overloaded, and overload is shed. Not to be tried again elsewhere.
+    /// All that could serve are overloaded, and overload is shed. Another try is no better and makes it worse: its client is told to
+    /// wait [`RETRY_AFTER`](crate::limits::RETRY_AFTER), until there is news of the load.
     #[error("all of {candidates} candidates that are ready are overloaded, and overload is shed")]
     Shed {
         /// How many there are.
@@ -104,6 +105,13 @@ pub enum NoCandidate {
         /// How many there are.
         candidates: usize,
     },
+}
+
+impl NoCandidate {
+    /// Whether the same request may be tried again at once, by whoever tries.
+    pub const fn is_retryable(self) -> bool {
+        !matches!(self, Self::Shed { .. })
+    }
 }
 
 impl Default for Router {

@@ -1,43 +1,45 @@
-//! Which workers have too much already, and whom a decision may choose from.
+//! Which workers have too much already, and requests that are turned away.
 //!
-//! Three things keep a worker from being chosen, and they are not equal. One that is not ready (unhealthy, its circuit breaker open, not
-//! this model's) cannot serve. One under a [veto](crate::liveness::Veto) probably does not. One that is overloaded does, late. So vetoes
-//! and overload *steer*: as long as somebody else can serve, he does, and when nobody else is left they are not in the way.
-//! Only with [`shed`](Steering::shed), which has to be asked for, a request is turned away.
+//! A worker is overloaded when, by its own fresh account, more requests wait than the threshold says, or more of its KV cache is in
+//! use. That is a function of its [`View`](crate::load::View), so nothing is remembered that could be left standing: a worker
+//! whose reports stop is not overloaded, and is judged by the [vetoes](crate::liveness::Veto).
 //!
 //! ```
 //! use kv_routing::load::View;
-//! use kv_routing::overload::{Pool, Standing, Steering, Thresholds};
+//! use kv_routing::overload::{Sheds, Thresholds};
+//! use kv_routing::{Candidate, NoCandidate, Request, Router};
 //!
-//! let thresholds = Thresholds::default();
-//! let busy = View { waiting: 9, sampled_at: Some(std::time::Duration::ZERO), ..View::default() };
-//! let idle = View { waiting: 0, ..busy };
-//! let standing = |view| Standing { ready: true, veto: None, overloaded: thresholds.is_overloaded(view) };
+//! let view = View { waiting: 9, sampled_at: Some(std::time::Duration::ZERO), ..View::default() };
+//! let busy = Candidate { overloaded: Thresholds::default().is_overloaded(&view), ..Candidate::default() };
+//! let idle = Candidate { worker: 1, ..Candidate::default() };
+//! assert_eq!(Router::default().decide(Request::default(), &[busy, idle], 7)?.choice.worker, 1);
+//! assert!(Router::default().decide(Request::default(), &[busy], 7).is_ok(), "there is nobody else");
 //!
-//! let steering = Steering::default();
-//! let pool = steering.pool([&busy, &idle].map(standing))?;
-//! assert!(pool == Pool::Eligible && pool.admits(standing(&idle)) && !pool.admits(standing(&busy)));
-//! assert_eq!(steering.pool([&busy].map(standing))?, Pool::Unvetoed, "there is nobody else");
-//! # Ok::<(), kv_routing::overload::Refused>(())
+//! let shedding = Router { shed_overloaded: true, ..Router::default() };
+//! let sheds = Sheds::default();
+//! let mut request = sheds.request();
+//! let refused = request.decide(|| shedding.decide(Request::default(), &[busy], 7)).unwrap_err();
+//! assert_eq!((refused, refused.is_retryable(), sheds.count()), (NoCandidate::Shed { candidates: 1 }, false, 1));
+//! # Ok::<(), NoCandidate>(())
 //! ```
 //!
 //! # Whom a decision may choose from
+//! Three things keep a worker from being chosen, and they are not equal. One that is not [ready](crate::Candidate::ready) (unhealthy, its
+//! circuit breaker open, not this model's) cannot serve. One that is vetoed probably does not. One that is overloaded does, late. So
+//! vetoes and overload *steer*: as long as somebody else can serve, he does, and when nobody else is left they are not in the way.
+//! Only with [`shed_overloaded`](crate::Router::shed_overloaded), which has to be asked for, a request is turned away.
+//!
 //! | if some worker is | choose from | how |
 //! |---|---|---|
-//! | ready, not vetoed, not overloaded | [`Pool::Eligible`] | as the policy says |
-//! | ready, not vetoed | [`Pool::Unvetoed`]; with `shed`, nobody ([`Refused::Shed`]) | the least loaded |
-//! | ready | [`Pool::Ready`]; with `shed`, of these only who is not overloaded | the least loaded |
-//! | none of these | [`Refused::Shed`] if some worker is ready, else [`Refused::NobodyReady`] | |
+//! | ready, not vetoed, not overloaded | these | as the policy says |
+//! | ready, not vetoed | these; if overload is shed, [nobody](crate::NoCandidate::Shed) | the least loaded |
+//! | ready | these; if overload is shed, who of them is not overloaded, or [nobody](crate::NoCandidate::Shed) | the least loaded |
+//! | none of these | [nobody](crate::NoCandidate::NoneReady) | |
 //!
-//! # Overload
-//! A worker is overloaded when, by its own fresh account, as many requests wait as the threshold says, or as much of its KV cache is in
-//! use. That is a function of its [`View`](crate::load::View), so nothing is remembered that could be left standing: a worker
-//! whose reports stop is not overloaded, and is judged by the vetoes.
+//! `tests/overload/table.txt` has every fleet of two.
 
 mod shed;
-mod steer;
 mod thresholds;
 
 pub use shed::{Attempts, Sheds};
-pub use steer::{Pool, Refused, Standing, Steering};
-pub use thresholds::{Limit, Overrides, Thresholds};
+pub use thresholds::{Overrides, Thresholds};

@@ -1,6 +1,6 @@
 //! A request that is turned away is turned away once.
 
-use super::{Pool, Refused, Standing, Steering};
+use crate::NoCandidate;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ pub struct Sheds(Arc<AtomicU64>);
 #[derive(Clone, Debug)]
 pub struct Attempts {
     sheds: Sheds,
-    shed: Option<Refused>,
+    shed: Option<NoCandidate>,
 }
 
 impl Sheds {
@@ -29,15 +29,15 @@ impl Sheds {
 }
 
 impl Attempts {
-    /// Whom this attempt may choose from. A request that was turned away stays so, whatever its caller tries, and was counted.
+    /// One attempt, which is `decision`. A request that was turned away stays so, whatever its caller tries, and was counted.
     ///
     /// # Errors
-    /// As [`Steering::pool`].
-    pub fn pool(&mut self, steering: &Steering, workers: impl IntoIterator<Item = Standing>) -> Result<Pool, Refused> {
+    /// What the decision says, or said when it was [final](NoCandidate::is_retryable).
+    pub fn decide<T>(&mut self, decision: impl FnOnce() -> Result<T, NoCandidate>) -> Result<T, NoCandidate> {
         if let Some(shed) = self.shed {
             return Err(shed);
         }
-        steering.pool(workers).inspect_err(|refused| {
+        decision().inspect_err(|refused| {
             if !refused.is_retryable() {
                 self.shed = Some(*refused);
                 // Relaxed: a counter.

@@ -1,30 +1,20 @@
 //! From when on a worker has too much.
 
-use serde::de::{Deserializer, Error};
-use serde::ser::Serializer;
+use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
+use crate::Threshold;
 use crate::limits::{OVERLOAD_KV_USAGE, OVERLOAD_WAITING};
 use crate::load::View;
-
-/// A threshold, or that there is none. Written as the number or as the word `off`, never left out: a setting that is left out is
-/// the default, not off. `null` is read as off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit<T> {
-    /// No threshold.
-    Off,
-    /// Reached at this value.
-    At(T),
-}
 
 /// From when on a worker has too much.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
     /// Requests that wait, over all ranks.
-    pub waiting_requests: Limit<u32>,
-    /// The share of the KV cache in use, 0 to 1, on average over ranks. NaN is never reached.
-    pub kv_usage: Limit<f64>,
+    pub waiting_requests: Threshold,
+    /// The share of the KV cache in use, 0 to 1, on average over ranks.
+    pub kv_usage: Threshold,
 }
 
 /// What is different for one worker.
@@ -33,15 +23,15 @@ pub struct Thresholds {
 pub struct Overrides {
     /// Instead of the fleet's, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
-    pub waiting_requests: Option<Limit<u32>>,
+    pub waiting_requests: Option<Threshold>,
     /// Instead of the fleet's, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
-    pub kv_usage: Option<Limit<f64>>,
+    pub kv_usage: Option<Threshold>,
 }
 
 impl Thresholds {
     /// No protection.
-    pub const OFF: Self = Self { waiting_requests: Limit::Off, kv_usage: Limit::Off };
+    pub const OFF: Self = Self { waiting_requests: Threshold::Off, kv_usage: Threshold::Off };
 
     /// Those of a worker with `overrides`.
     #[must_use]
@@ -55,47 +45,14 @@ impl Thresholds {
     /// Whether a worker has too much, by its own fresh account.
     pub fn is_overloaded(&self, view: &View) -> bool {
         view.is_reported()
-            && (self.waiting_requests.is_reached(view.waiting)
-                || view.kv_usage.is_some_and(|usage| self.kv_usage.is_reached(usage)))
-    }
-}
-
-impl<T: PartialOrd + Copy> Limit<T> {
-    fn is_reached(self, value: T) -> bool {
-        matches!(self, Self::At(limit) if value >= limit)
+            && (self.waiting_requests.is_crossed_by(f64::from(view.waiting))
+                || view.kv_usage.is_some_and(|usage| self.kv_usage.is_crossed_by(usage)))
     }
 }
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { waiting_requests: Limit::At(OVERLOAD_WAITING), kv_usage: Limit::At(OVERLOAD_KV_USAGE) }
-    }
-}
-
-impl<T: Serialize> Serialize for Limit<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Off => serializer.serialize_str(OFF),
-            Self::At(limit) => limit.serialize(serializer),
-        }
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Limit<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written<T> {
-            At(T),
-            Word(String),
-            Null(()),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::At(limit) => Ok(Self::At(limit)),
-            Written::Null(()) => Ok(Self::Off),
-            Written::Word(word) if word == OFF => Ok(Self::Off),
-            Written::Word(word) => Err(D::Error::custom(format!("a number or `{OFF}` was expected, got `{word}`"))),
-        }
+        Self { waiting_requests: Threshold::Above(f64::from(OVERLOAD_WAITING)), kv_usage: Threshold::Above(OVERLOAD_KV_USAGE) }
     }
 }
 
@@ -103,8 +60,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Limit<T> {
 fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
-
-const OFF: &str = "off";
 
 #[cfg(test)]
 mod tests {
@@ -119,9 +74,9 @@ mod tests {
     }
 
     #[test]
-    fn either_threshold_is_enough_and_is_reached_at_its_value() {
+    fn either_threshold_is_enough_and_is_crossed_by_more_than_its_value() {
         let thresholds = Thresholds::default();
-        let cases = [(7, Some(0.79), false), (8, None, true), (0, Some(0.8), true), (0, Some(f64::NAN), false), (0, None, false)];
+        let cases = [(8, Some(0.8), false), (9, None, true), (0, Some(0.81), true), (0, Some(f64::NAN), false), (0, None, false)];
         for (waiting, kv_usage, overloaded) in cases {
             assert_eq!(thresholds.is_overloaded(&reported(waiting, kv_usage)), overloaded, "{waiting} {kv_usage:?}");
         }
@@ -136,24 +91,20 @@ mod tests {
 
     #[test]
     fn overrides_count_by_signal() {
-        let overrides = Overrides { waiting_requests: Some(Limit::Off), kv_usage: None };
+        let overrides = Overrides { waiting_requests: Some(Threshold::Off), kv_usage: None };
         let thresholds = Thresholds::default().with(&overrides);
         assert!(!thresholds.is_overloaded(&reported(100, None)) && thresholds.is_overloaded(&reported(0, Some(0.9))));
     }
 
-    fn any_limit<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Limit<T>> {
-        prop_oneof![Just(Limit::Off), value.prop_map(Limit::At)]
+    /// Limits that every format writes exactly.
+    fn any_threshold() -> impl Strategy<Value = Threshold> {
+        prop_oneof![Just(Threshold::Off), any::<u32>().prop_map(|limit| Threshold::Above(f64::from(limit) / 1_024.0))]
     }
 
     proptest! {
         // Defect 8: skipped by the serializer, and revived as the default.
         #[test]
-        fn off_survives_any_format(waiting_requests in any_limit(any::<u32>()), share in any_limit(0u32..1_024)) {
-            // Shares that every format writes exactly.
-            let kv_usage = match share {
-                Limit::Off => Limit::Off,
-                Limit::At(share) => Limit::At(f64::from(share) / 1_024.0),
-            };
+        fn off_survives_any_format(waiting_requests in any_threshold(), kv_usage in any_threshold()) {
             let thresholds = Thresholds { waiting_requests, kv_usage };
             let json = serde_json::to_string(&thresholds).unwrap();
             prop_assert_eq!(serde_json::from_str::<Thresholds>(&json).unwrap(), thresholds);
@@ -169,12 +120,12 @@ mod tests {
     fn what_people_write() {
         let read = |text: &str| toml::from_str::<Thresholds>(text).map_err(|error| error.to_string());
         assert_eq!(read(""), Ok(Thresholds::default()));
-        assert_eq!(read("kv_usage = 1").unwrap().kv_usage, Limit::At(1.0));
-        assert_eq!(read("waiting_requests = \"off\"").unwrap().waiting_requests, Limit::Off);
-        assert!(read("kv_usage = \"of\"").unwrap_err().contains("a number or `off` was expected, got `of`"));
+        assert_eq!(read("kv_usage = 1").unwrap().kv_usage, Threshold::Above(1.0));
+        assert_eq!(read("waiting_requests = \"off\"").unwrap().waiting_requests, Threshold::Off);
+        assert!(read("kv_usage = \"of\"").unwrap_err().contains("expected a number or \"off\""));
         assert!(read("kv_usag = 1").is_err());
         let null = r#"{"kv_usage": null}"#;
-        assert_eq!(serde_json::from_str::<Thresholds>(null).unwrap().kv_usage, Limit::Off);
-        assert_eq!(serde_json::from_str::<Overrides>(null).unwrap().kv_usage, Some(Limit::Off));
+        assert_eq!(serde_json::from_str::<Thresholds>(null).unwrap().kv_usage, Threshold::Off);
+        assert_eq!(serde_json::from_str::<Overrides>(null).unwrap().kv_usage, Some(Threshold::Off));
     }
 }

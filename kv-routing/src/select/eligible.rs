@@ -37,11 +37,12 @@ pub(crate) fn eligible(router: &Router, candidates: &[Candidate], out: &mut Vec<
     if candidates.iter().any(Candidate::is_eligible) {
         return Err(NoCandidate::QueuesFull { candidates: count });
     }
-    let may_take = |candidate: &Candidate| candidate.ready && !(router.shed_overloaded && candidate.overloaded);
-    if those(&|candidate| may_take(candidate) && !candidate.vetoed) {
-        return Ok(Standing::Only(Fallback::Overloaded));
+    let shed = router.shed_overloaded;
+    if those(&|candidate| candidate.ready && !candidate.vetoed) {
+        // Who has too much is still better off than who does not move: if he takes no more, nobody does.
+        return if shed { Err(NoCandidate::Shed { candidates: count }) } else { Ok(Standing::Only(Fallback::Overloaded)) };
     }
-    if those(&may_take) {
+    if those(&|candidate| candidate.ready && !(shed && candidate.overloaded)) {
         return Ok(Standing::Only(Fallback::Vetoed));
     }
     Err(match count {
@@ -60,8 +61,7 @@ fn is_full(router: &Router, candidate: &Candidate) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::select::Threshold;
-    use crate::{Load, Overrides};
+    use crate::{Load, Overrides, Threshold};
 
     fn places(router: &Router, candidates: &[Candidate]) -> Result<(Standing, Vec<usize>), NoCandidate> {
         let mut out = Vec::new();
@@ -97,7 +97,9 @@ mod tests {
         let router = Router { shed_overloaded: true, ..Router::default() };
         let both = Candidate { vetoed: true, ..overloaded() };
         assert_eq!(places(&router, &[overloaded(), both]), Err(NoCandidate::Shed { candidates: 2 }));
-        assert_eq!(places(&router, &[overloaded(), vetoed()]), Ok((Standing::Only(Fallback::Vetoed), vec![1])));
+        assert_eq!(places(&router, &[both, vetoed()]), Ok((Standing::Only(Fallback::Vetoed), vec![1])));
+        // All traffic of a fleet that is overloaded would go to the one that does not move.
+        assert_eq!(places(&router, &[overloaded(), vetoed()]), Err(NoCandidate::Shed { candidates: 2 }));
     }
 
     #[test]

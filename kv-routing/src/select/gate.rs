@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Threshold;
 use crate::limits::{BALANCE_ABS, BALANCE_REL};
-use crate::{Candidate, Fleet};
+use crate::{Candidate, Fleet, Threshold};
 
 /// The gates of `cache-aware`. `blend` needs none: its costs rise where these shut.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,6 @@ mod gate;
 mod scratch;
 mod sessions;
 mod soften;
-mod threshold;
 mod ties;
 
 pub use blend::Blend;
@@ -17,5 +16,4 @@ pub use scratch::Scratch;
 pub(crate) use scratch::apart;
 pub use sessions::Sessions;
 pub use soften::soften;
-pub use threshold::Threshold;
 pub use ties::{Draw, cheapest};

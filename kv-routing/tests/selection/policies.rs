@@ -1,8 +1,8 @@
 //! Each policy's own rule.
 
 use kv_routing::cost::{Ask, CostFunction};
-use kv_routing::select::{Gates, Threshold};
-use kv_routing::{Branch, Candidate, Load, Overlap, Overrides, Policy, Request, Router};
+use kv_routing::select::Gates;
+use kv_routing::{Branch, Candidate, Load, Overlap, Overrides, Policy, Request, Router, Threshold};
 
 use crate::{ALL, REQUEST, candidate, choice, chosen, queued};
 

@@ -1,8 +1,8 @@
 //! Records: stored, read, and decided again.
 
 use kv_routing::cost::{InFlight, Prefill, Pressure, Wait};
-use kv_routing::select::{Blend, Gates, Scratch, Threshold};
-use kv_routing::{Candidate, Load, Overlap, Overrides, Policy, Record, Request, Router};
+use kv_routing::select::{Blend, Gates, Scratch};
+use kv_routing::{Candidate, Load, Overlap, Overrides, Policy, Record, Request, Router, Threshold};
 use proptest::prelude::*;
 
 use crate::{ALL, REQUEST, candidate};

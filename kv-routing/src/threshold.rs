@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A limit, or none. An `Option` would be left out by formats without a null, TOML for one, and read back as the default: what was
+/// A limit, or none: the one way to say so in all settings of this crate. An `Option` would be left out by formats without a null, TOML for one, and read back as the default: what was
 /// turned off would be on again. So it is written as a number or as the word `"off"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
