@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Load;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// How busy one worker is.
@@ -47,6 +48,23 @@ impl View {
     /// Whether the worker's own account is part of it.
     pub fn is_reported(&self) -> bool {
         self.sampled_at.is_some()
+    }
+
+    /// What a decision reads of it. `prefill_tokens_per_s` is what [`Vitals`](crate::liveness::Vitals::prefill_tokens_per_s) measured:
+    /// the view's own rate is of all tokens, and a queue is of prompts. What requests add to the memory is in other books.
+    pub fn load(&self, prefill_tokens_per_s: Option<f64>) -> Load {
+        #[expect(clippy::cast_possible_truncation, reason = "a rate and a share, of which a few digits are known")]
+        let single = |value: f64| value as f32;
+        Load {
+            in_flight: self.in_flight,
+            running: self.running,
+            waiting: self.waiting,
+            queued_tokens: self.queued_tokens,
+            kept_tokens: 0,
+            rate_tokens_per_s: prefill_tokens_per_s.map(single),
+            kv_usage: self.kv_usage.map(single),
+            reported: self.is_reported(),
+        }
     }
 }
 
@@ -100,6 +118,15 @@ fn count(word: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decision_reads_what_the_view_says() {
+        let view = View { in_flight: 3, running: 2, waiting: 1, queued_tokens: 700, kv_usage: Some(0.25), ..View::default() };
+        let load = Load { in_flight: 3, running: 2, waiting: 1, queued_tokens: 700, kv_usage: Some(0.25), ..Load::default() };
+        assert_eq!(view.load(None), load, "nothing fresh was reported");
+        let reported = View { sampled_at: Some(Duration::ZERO), rate_tokens_per_s: Some(9.0), ..view };
+        assert_eq!(reported.load(Some(5e3)), Load { reported: true, rate_tokens_per_s: Some(5e3), ..load });
+    }
 
     #[test]
     fn what_is_published_is_read_and_only_while_it_is_fresh() {
