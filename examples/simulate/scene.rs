@@ -44,7 +44,7 @@ pub enum Fault {
         /// When.
         at: Duration,
     },
-    /// The engine computes nothing for a while. It is vetoed after [`VETO_AFTER`], and again chosen once it makes progress.
+    /// The engine computes nothing for a while. It is vetoed after three seconds, and again chosen once it makes progress.
     Wedged {
         /// Which.
         engine: usize,
