@@ -4,6 +4,7 @@
 //! when somebody asks. The recorder belongs to one gateway and not to the process, so that several can run in one.
 
 use kv_index::lanes::PoolMetrics;
+use kv_routing::liveness::{Cause, Veto};
 use metrics::{Label, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
@@ -52,6 +53,10 @@ impl Metrics {
             }
             let degraded = fleet.engines().iter().flat_map(|engine| engine.ranks()).filter(|rank| is_degraded(rank)).count();
             gauge!("kv_degraded_ranks").set(as_float(degraded as u64));
+            for cause in Cause::ALL {
+                let count = fleet.life().transitions(cause);
+                counter!("kv_veto_transitions_total", "cause" => cause.as_str()).absolute(count);
+            }
             show_lanes(lanes);
         });
         self.handle.render()
@@ -77,6 +82,9 @@ fn show_rank(engine: &Engine, rank: &Rank, blocks: impl Fn(&StreamState) -> u64)
     gauge!("kv_predicted_minus_cached_tokens", labels.clone()).set(difference);
     gauge!("kv_in_flight", labels.clone()).set(as_float(tally.in_flight.value()));
     gauge!("kv_blocks", labels.clone()).set(as_float(blocks(&stream)));
+    for veto in Veto::ALL {
+        gauge!("kv_vetoed", with(&labels, "reason", veto.as_str())).set(u32::from(rank.pulse.veto() == Some(veto)));
+    }
     show_stream(&labels, &stream);
     engine.check_up(rank);
     for (cause, is_found) in rank.causes() {
@@ -206,6 +214,7 @@ const DIFFERENCE_BUCKETS: [f64; 11] = [-4096.0, -1024.0, -256.0, -64.0, -1.0, 0.
 #[cfg(test)]
 mod tests {
     use kv_events::HashCounts;
+    use kv_routing::liveness::Options;
 
     use super::*;
     use crate::gateway::settings::EngineSpec;
@@ -213,7 +222,7 @@ mod tests {
     #[test]
     fn prometheus_is_told_of_every_rank() {
         let spec: EngineSpec = "http://h:1,name=a,ranks=2,events=tcp://h:5".parse().unwrap();
-        let fleet = Fleet::new(&[spec]);
+        let fleet = Fleet::new(&[spec], Options::default()).unwrap();
         let tally = &fleet.engines()[0].ranks()[1].tally;
         tally.compare(100, 64, 48);
         let (rank, hashes) =
@@ -230,6 +239,8 @@ mod tests {
             "kv_predicted_minus_cached_tokens{worker=\"a\",rank=\"1\"} 16",
             "kv_blocks{worker=\"a\",rank=\"0\"} 9",
             "kv_engine_ready{worker=\"a\"} 0",
+            "kv_vetoed{worker=\"a\",rank=\"1\",reason=\"wedged\"} 0",
+            "kv_veto_transitions_total{cause=\"pile\"} 0",
             "kv_event_batches_total{worker=\"a\",rank=\"0\",disposition=\"live\"} 0",
             "kv_unpredicted_requests_total{reason=\"multimodal\"} 1",
             "kv_hash_checks_total{worker=\"a\",rank=\"0\",outcome=\"mismatched\"} 2",

@@ -36,7 +36,7 @@ pub use self::fleet::WatchError;
 pub use self::run::{RunError, run};
 pub use self::server::{Gateway, StartError};
 pub use self::settings::{
-    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, EventSource, FileError, IndexKind, Options, PolicyKind, Settings,
-    SettingsError,
+    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, EventSource, FileError, IndexKind, Options, PolicyKind, Seconds,
+    SecondsError, Settings, SettingsError,
 };
 pub use self::tokens::TokenFilesError;

@@ -48,7 +48,8 @@ impl App {
         let has_salt = question.inbound.salt.as_ref().is_some_and(|salt| !salt.is_empty());
         server.engine.ranks()[rank].tally.salted.add(has_salt.into());
         let explanation = question.explain.then(|| explanation(server, decision)).flatten();
-        Ticket::book(server.engine.clone(), rank, forecast, explanation, Arc::clone(&self.metrics))
+        let is_streamed = question.inbound.stream;
+        Ticket::book(server.engine.clone(), rank, is_streamed, forecast, explanation, Arc::clone(&self.metrics))
     }
 }
 
@@ -66,6 +67,7 @@ fn candidate<I: Index>(lookup: &mut Lookup<'_, I>, server: &Server, rank: &Rank)
         overlap: Overlap::device(lookup.predict(server, rank).tokens as u64),
         // A stream that lacks blocks is degraded too, and what it has of them is true.
         degraded: stream.may_overstate(),
+        vetoed: rank.pulse.veto().is_some(),
         load: Load { in_flight, queued_tokens: tally.prefill_tokens.value(), ..Load::default() },
         ..Candidate::default()
     }

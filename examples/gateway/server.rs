@@ -71,7 +71,7 @@ impl Gateway {
         let proxy = Proxy::new(settings.max_wait, settings.api_key.as_ref(), cut.clone());
         let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.questions().clone())?;
         let index = FleetIndex::new(settings.kv_index, settings.lanes.unwrap_or_else(sensible_lanes))?;
-        let fleet = Fleet::new(&settings.engines);
+        let fleet = Fleet::new(&settings.engines, settings.liveness)?;
         index.watch(&fleet, proxy.questions(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
         let serving = tokio::spawn(serve(listener, app.clone(), closing.clone()));

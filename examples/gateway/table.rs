@@ -53,7 +53,12 @@ fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
     let if_told = |text: String| if told { text } else { "-".to_owned() };
     [
         name,
-        if engine.is_ready() { stream.trust().as_str() } else { "down" }.to_owned(),
+        match rank.pulse.veto() {
+            _ if !engine.is_ready() => "down",
+            Some(veto) => veto.as_str(),
+            None => stream.trust().as_str(),
+        }
+        .to_owned(),
         grouped(app.blocks(&stream)),
         grouped(tally.requests.value()),
         grouped(tally.in_flight.value()),

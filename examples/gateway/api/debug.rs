@@ -7,6 +7,7 @@ use axum::extract::State;
 use kv_events::doctor::Diagnosis;
 use kv_events::{Dialect, HashCounts};
 use kv_index::Digest;
+use kv_routing::liveness::Veto;
 use serde::Serialize;
 
 use crate::gateway::app::App;
@@ -35,6 +36,8 @@ struct RankReport {
     /// The last sequence number taken in.
     sequence: Option<u64>,
     trust: &'static str,
+    /// Why it is passed over while others can serve.
+    veto: Option<&'static str>,
     /// Why it is degraded.
     degraded_by: Vec<&'static str>,
     /// Why predictions for some requests, or all, may differ from what the engine reports.
@@ -107,6 +110,7 @@ fn rank_report(app: &App, engine: &Engine, rank: &Rank) -> RankReport {
         digest: digest_text(app.digest(&stream)),
         sequence: stream.sequence,
         trust: stream.trust().as_str(),
+        veto: rank.pulse.veto().map(Veto::as_str),
         caveats: profile.caveats.iter().map(|caveat| caveat.as_str()).collect(),
         dialect: profile.dialect.map(Dialect::as_str),
         block_tokens: scheme.map(|scheme| scheme.block_tokens.get()),

@@ -81,11 +81,10 @@ fn requests(tally: &Tally) -> Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::settings::EngineSpec;
 
     #[test]
     fn a_cause_is_told_while_it_is_there_and_remembered_after() {
-        let engine = Engine::new(EngineSpec::at("http://h:1").unwrap(), 0);
+        let engine = Engine::alone();
         let rank = &engine.ranks()[0];
         assert!(engine.check_up(rank).is_empty() && rank.causes().is_empty());
         (0..8).for_each(|_| rank.tally.compare(64, 0, 48));

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kv_routing::liveness::WorkersExhausted;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::models::ModelCard;
+use super::pulse::Watch;
 use super::rank::Rank;
 use crate::gateway::settings::EngineSpec;
 
@@ -33,10 +35,21 @@ struct EngineState {
 
 impl Engine {
     /// An engine whose first rank is the fleet's worker `first_worker`.
-    pub(super) fn new(spec: EngineSpec, first_worker: u32) -> Self {
-        let ranks = (0..spec.ranks).map(|rank| Rank::new(rank, first_worker + rank)).collect();
+    ///
+    /// # Errors
+    /// [`WorkersExhausted`] when no more ranks can be watched.
+    pub(super) fn new(spec: EngineSpec, first_worker: u32, watch: &Arc<Watch>) -> Result<Self, WorkersExhausted> {
+        let rank = |rank| Ok(Rank::new(rank, first_worker + rank, watch.enlist()?));
+        let ranks = (0..spec.ranks).map(rank).collect::<Result<_, _>>()?;
         let (state, doubted) = (RwLock::default(), Notify::new());
-        Self { spec, ranks, state, tells_cached: AtomicBool::new(false), tokenizes: AtomicBool::new(true), doubted }
+        Ok(Self { spec, ranks, state, tells_cached: AtomicBool::new(false), tokenizes: AtomicBool::new(true), doubted })
+    }
+
+    /// An engine without a fleet.
+    #[cfg(test)]
+    pub(super) fn alone() -> Self {
+        let spec = EngineSpec::at("http://h:1").expect("it is an address");
+        Self::new(spec, 0, &Watch::new(kv_routing::liveness::Options::default())).expect("one rank can be watched")
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -111,6 +124,7 @@ impl Engine {
 
     /// It serves `models`.
     pub(super) fn is_up(&self, models: Vec<ModelCard>) {
+        self.ranks.iter().for_each(|rank| rank.pulse.probed());
         let mut state = self.state.write();
         if !state.ready {
             tracing::info!(engine = self.name(), models = %names(&models), "ready");

@@ -77,6 +77,11 @@ where
 
     fn event(&mut self, event: SubscriberEvent) {
         let now = self.now();
+        match &event {
+            SubscriberEvent::Message(_) | SubscriberEvent::Connected => self.rank().pulse.heard(),
+            SubscriberEvent::Disconnected { .. } => self.rank().pulse.cut_off(),
+            SubscriberEvent::Lagged { .. } | SubscriberEvent::Unreachable { .. } => {}
+        }
         match event {
             SubscriberEvent::Message(frames) => match frame::live(&frames) {
                 Ok(message) => self.follower.handle_live(now, Delivery::decode(&message)),

@@ -8,6 +8,7 @@ mod laned;
 mod line;
 mod models;
 mod poll;
+mod pulse;
 mod rank;
 mod reserved;
 mod tally;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use kv_events::Follower;
 use kv_events::adapter::zmq::BindError;
 use kv_index::{Index, WorkersExhausted};
+use kv_routing::liveness::{self, Transition};
 use reqwest::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
@@ -29,6 +31,7 @@ pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 use self::line::Line;
+pub(crate) use self::pulse::Watch;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
@@ -39,6 +42,7 @@ use super::settings::EngineSpec;
 #[derive(Debug)]
 pub(crate) struct Fleet {
     engines: Vec<Arc<Engine>>,
+    watch: Arc<Watch>,
 }
 
 /// An engine that can serve a request's model now.
@@ -56,20 +60,45 @@ pub enum WatchError {
     /// More ranks than the index takes.
     #[error("too many ranks: {0}")]
     Index(#[from] WorkersExhausted),
+    /// More ranks than a fleet may have.
+    #[error("too many ranks: {0}")]
+    Fleet(#[from] liveness::WorkersExhausted),
     /// The place where a publisher would connect.
     #[error("cannot wait for events: {0}")]
     Bind(#[from] BindError),
 }
 
 impl Fleet {
-    pub(crate) fn new(specs: &[EngineSpec]) -> Self {
+    /// Engines of `specs`, whose ranks are passed over when they show no life for as long as `options` say.
+    ///
+    /// # Errors
+    /// [`WatchError::Fleet`].
+    pub(crate) fn new(specs: &[EngineSpec], options: liveness::Options) -> Result<Self, WatchError> {
+        let watch = Watch::new(options);
         let mut workers = 0;
         let engine = |spec: &EngineSpec| {
             let first = workers;
             workers += spec.ranks;
-            Arc::new(Engine::new(spec.clone(), first))
+            Ok(Arc::new(Engine::new(spec.clone(), first, &watch)?))
         };
-        Self { engines: specs.iter().map(engine).collect() }
+        let engines = specs.iter().map(engine).collect::<Result<_, liveness::WorkersExhausted>>()?;
+        Ok(Self { engines, watch })
+    }
+
+    /// Who keeps an eye on the ranks.
+    pub(crate) fn life(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// What keeps the vetoes up to date and logs them.
+    fn sweep(&self) -> impl Future<Output = ()> + use<> {
+        let engines = self.engines.clone();
+        self.watch.clone().keep_swept(move |change| {
+            let ranks = engines.iter().flat_map(|engine| engine.ranks().iter().map(move |rank| (engine, rank)));
+            for (engine, rank) in ranks.filter(|(_, rank)| rank.pulse.is(change.worker)) {
+                log(engine.name(), rank.number, change);
+            }
+        })
     }
 
     pub(crate) fn engines(&self) -> &[Arc<Engine>] {
@@ -107,6 +136,7 @@ impl Fleet {
         I: Index + 'static,
         I::Worker: 'static,
     {
+        tasks.spawn(self.sweep());
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
             for rank in 0..engine.ranks().len() {
@@ -121,6 +151,14 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+}
+
+fn log(engine: &str, rank: u32, Transition { from, to, cause, .. }: &Transition) {
+    let name = |veto: &Option<liveness::Veto>| veto.map_or("none", liveness::Veto::as_str);
+    match to {
+        Some(veto) => tracing::warn!(engine, rank, veto = veto.as_str(), %cause, "passed over"),
+        None => tracing::info!(engine, rank, was = name(from), %cause, "chosen again"),
     }
 }
 
@@ -151,7 +189,8 @@ mod tests {
     use super::*;
 
     fn fleet(count: usize) -> Fleet {
-        Fleet::new(&(0..count).map(|i| EngineSpec::at(&format!("http://h:{}", i + 1)).unwrap()).collect::<Vec<_>>())
+        let specs: Vec<_> = (0..count).map(|i| EngineSpec::at(&format!("http://h:{}", i + 1)).unwrap()).collect();
+        Fleet::new(&specs, liveness::Options::default()).unwrap()
     }
 
     fn serves(fleet: &Fleet, engine: usize, models: &[(&str, Option<&str>)]) {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::checkup::Checkup;
+use super::pulse::Pulse;
 use super::tally::Tally;
 
 /// A rank that requests can be sent to.
@@ -20,6 +21,7 @@ pub(crate) struct Rank {
     /// Within the fleet: what decisions' records call it.
     pub(crate) worker: u32,
     pub(crate) tally: Tally,
+    pub(crate) pulse: Pulse,
     pub(super) checkup: Checkup,
     stream: RwLock<Arc<StreamState>>,
     /// The stream is not what its engine says any more: its feed should look.
@@ -93,11 +95,12 @@ pub(crate) enum Trust {
 }
 
 impl Rank {
-    pub(crate) fn new(number: u32, worker: u32) -> Self {
+    pub(crate) fn new(number: u32, worker: u32, pulse: Pulse) -> Self {
         Self {
             number,
             worker,
             tally: Tally::default(),
+            pulse,
             checkup: Checkup::default(),
             stream: RwLock::default(),
             doubted: Notify::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, HeaderValue};
 
 use super::engine::Engine;
+use super::pulse::Progress;
 use super::rank::Rank;
 use crate::gateway::metrics::Metrics;
 use crate::gateway::proxy::headers::{
@@ -33,13 +34,16 @@ pub(crate) struct Ticket {
     metrics: Arc<Metrics>,
     /// Prefill tokens that are still booked.
     prefill_tokens: u64,
+    /// What the rank's life is judged by.
+    progress: Progress,
 }
 
 impl Ticket {
-    /// Books a request on `engine`'s rank at the place `rank`.
+    /// Books a request on `engine`'s rank at the place `rank`, whose answer is streamed or comes whole.
     pub(crate) fn book(
         engine: Arc<Engine>,
         rank: usize,
+        is_streamed: bool,
         forecast: Forecast,
         decision: Option<HeaderValue>,
         metrics: Arc<Metrics>,
@@ -49,7 +53,8 @@ impl Ticket {
         tally.requests.add(1);
         tally.in_flight.add(1);
         tally.prefill_tokens.add(prefill_tokens);
-        Self { engine, rank, forecast, decision, metrics, prefill_tokens }
+        let progress = engine.ranks()[rank].pulse.begin(prefill_tokens, is_streamed);
+        Self { engine, rank, forecast, decision, metrics, prefill_tokens, progress }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -77,15 +82,20 @@ impl Ticket {
         }
     }
 
-    /// The prefill is over.
-    pub(crate) fn first_byte(&mut self) {
+    /// A part of the answer has come, so the prefill is over.
+    pub(crate) fn moved(&mut self) {
+        self.progress.moved();
+        self.release_prefill();
+    }
+
+    fn release_prefill(&mut self) {
         let booked = std::mem::take(&mut self.prefill_tokens);
         self.rank().tally.prefill_tokens.subtract(booked);
     }
 
     /// The answer is whole. Returns its cached tokens, where they are known.
     pub(crate) fn answered(&mut self, usage: Option<Usage>) -> Option<u64> {
-        self.first_byte();
+        self.moved();
         let cached_tokens = self.cached_tokens(usage?)?;
         if let Forecast::Known { prompt_tokens, cached_tokens: predicted, caveat } = self.forecast {
             let tally = &self.rank().tally;
@@ -97,6 +107,12 @@ impl Ticket {
             }
         }
         Some(cached_tokens)
+    }
+
+    /// The connection to the engine was refused or reset.
+    pub(crate) fn cut_off(&self, reason: String) -> Failure {
+        self.rank().pulse.cut_off();
+        self.failed(reason)
     }
 
     /// The answer did not come, or broke off, by the engine's doing.
@@ -124,7 +140,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.first_byte();
+        self.release_prefill();
         self.rank().tally.in_flight.subtract(1);
     }
 }
@@ -150,11 +166,10 @@ impl Forecast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::settings::EngineSpec;
 
     fn ticket(forecast: Forecast) -> (Arc<Engine>, Ticket) {
-        let engine = Arc::new(Engine::new(EngineSpec::at("http://h:1").unwrap(), 0));
-        let ticket = Ticket::book(engine.clone(), 0, forecast, None, Arc::default());
+        let engine = Arc::new(Engine::alone());
+        let ticket = Ticket::book(engine.clone(), 0, true, forecast, None, Arc::default());
         (engine, ticket)
     }
 
@@ -167,11 +182,11 @@ mod tests {
         let tally = &engine.ranks()[0].tally;
         let load = || (tally.in_flight.value(), tally.prefill_tokens.value());
         assert_eq!(load(), (1, 16));
-        booked.first_byte();
+        booked.moved();
         assert_eq!(load(), (1, 0));
         drop(booked);
         assert_eq!(load(), (0, 0));
-        let unanswered = Ticket::book(engine.clone(), 0, FORECAST, None, Arc::default());
+        let unanswered = Ticket::book(engine.clone(), 0, false, FORECAST, None, Arc::default());
         assert_eq!(load(), (1, 16));
         drop(unanswered);
         assert_eq!((load(), tally.requests.value()), ((0, 0), 2));

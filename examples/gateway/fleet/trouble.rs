@@ -9,6 +9,7 @@ use kv_index::{
     Block, BlockName, ContentHash, Digest, Holding, Index, Matches, ReferenceIndex, ReferenceWorker, Removed, Runs, StoreError,
     Stored, View, ViewsExhausted, Worker, WorkerId, WorkersExhausted,
 };
+use kv_routing::liveness;
 use reqwest::Client;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -138,7 +139,11 @@ impl Scene {
     async fn start(engines: usize, replays: bool, queue_events: usize) -> Self {
         let timing = Timing { speed: 100.0, ..Timing::default() };
         let engines = MockFleet::start(MockConfig { engines, timing, ..MockConfig::default() }).await.unwrap();
-        let fleet = Fleet::new(&engines.engines().iter().map(|engine| spec(engine, replays)).collect::<Vec<_>>());
+        let fleet = Fleet::new(
+            &engines.engines().iter().map(|engine| spec(engine, replays)).collect::<Vec<_>>(),
+            liveness::Options::default(),
+        )
+        .unwrap();
         let mut laned = Laned::new(Moody::default(), 1).unwrap();
         laned.queue.queue = Load { events: queue_events, cost: u64::MAX };
         let (mood, laned) = (laned.index.mood.clone(), Arc::new(laned));
@@ -300,7 +305,8 @@ async fn an_engine_watched_again_waits_for_its_former_feeds() {
     let mut scene = Scene::start(1, true, ROOMY).await;
     scene.store(0, 0).await;
     scene.until("it is taken in", || scene.is_exact(0)).await;
-    let (fleet, mut tasks) = (Fleet::new(&[spec(&scene.engines.engines()[0], true)]), JoinSet::new());
+    let (fleet, mut tasks) =
+        (Fleet::new(&[spec(&scene.engines.engines()[0], true)], liveness::Options::default()).unwrap(), JoinSet::new());
     let again = fleet.watch(&scene.laned, &scene.client, &mut tasks);
     assert!(timeout(Duration::from_millis(50), again).await.is_err(), "the first feed is still there");
     scene.tasks.abort_all();

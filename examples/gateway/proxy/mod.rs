@@ -83,7 +83,7 @@ impl Proxy {
             Ok(answer) if is_unavailable(answer.status()) => Err(ticket.failed(format!("it answered {}", answer.status()))),
             Ok(answer) if is_event_stream(answer.headers()) => self.stream(answer, inbound.hides_usage(), ticket).await,
             Ok(answer) => whole(answer, ticket).await,
-            Err(error) => Err(ticket.failed(reason(&error))),
+            Err(error) => Err(ticket.cut_off(reason(&error))),
         }
     }
 
@@ -94,10 +94,10 @@ impl Proxy {
         let mut chunks = answer.bytes_stream().boxed();
         let first = match chunks.next().await {
             Some(Ok(chunk)) => chunk,
-            Some(Err(error)) => return Err(ticket.failed(reason(&error))),
+            Some(Err(error)) => return Err(ticket.cut_off(reason(&error))),
             None => Bytes::new(),
         };
-        ticket.first_byte();
+        ticket.moved();
         let chunks: Chunks = stream::once(async { Ok(first) }).chain(chunks).boxed();
         *response.body_mut() = Relay::new(chunks, hides_usage, ticket, self.cut.clone()).into_body();
         Ok(response)

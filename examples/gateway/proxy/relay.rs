@@ -46,7 +46,10 @@ impl Relay {
                 () = self.cut.cancelled() => return Some(self.break_off(&ApiError::ShuttingDown)),
             };
             let bytes = match chunk {
-                Some(Ok(chunk)) => self.sniffer.pass(chunk),
+                Some(Ok(chunk)) => {
+                    self.ticket.moved();
+                    self.sniffer.pass(chunk)
+                }
                 Some(Err(error)) => self.failed(&error),
                 None => self.finish(),
             };
@@ -64,7 +67,7 @@ impl Relay {
     }
 
     fn failed(&mut self, error: &reqwest::Error) -> Bytes {
-        let failure = self.ticket.failed(super::reason(error));
+        let failure = self.ticket.cut_off(super::reason(error));
         self.break_off(&failure.into())
     }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use super::engine::EngineFields;
-use super::{EngineSpec, IndexKind, PolicyKind};
+use super::{EngineSpec, IndexKind, PolicyKind, Seconds};
 
 /// What a file may say. Options on the command line win over it.
 #[derive(Debug, Default, Deserialize)]
@@ -26,6 +26,9 @@ pub(super) struct FileSettings {
     pub(super) body_limit: Option<usize>,
     /// In seconds.
     pub(super) max_wait: Option<u64>,
+    pub(super) stall_after: Option<Seconds>,
+    /// 0 is never.
+    pub(super) wedge_after: Option<Seconds>,
     pub(super) log_decisions: Option<bool>,
     #[serde(default)]
     engine: Vec<Spanned<EngineFields>>,

@@ -4,12 +4,13 @@ mod engine;
 mod file;
 mod key;
 mod options;
+mod seconds;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use kv_routing::Policy;
+use kv_routing::{Policy, liveness};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -18,6 +19,7 @@ pub use self::file::FileError;
 use self::file::FileSettings;
 pub use self::key::{ApiKey, ApiKeyError};
 pub use self::options::Options;
+pub use self::seconds::{Seconds, SecondsError};
 use super::limits::{BODY_BYTES, MAX_WAIT};
 
 /// How the gateway serves.
@@ -45,6 +47,8 @@ pub struct Settings {
     pub body_limit: usize,
     /// Longest wait for an engine's first byte.
     pub max_wait: Duration,
+    /// When an engine is passed over for want of signs of life.
+    pub liveness: liveness::Options,
     /// Log every decision.
     pub log_decisions: bool,
 }
@@ -130,6 +134,7 @@ impl Default for Settings {
             api_key: None,
             body_limit: BODY_BYTES,
             max_wait: MAX_WAIT,
+            liveness: liveness::Options::default(),
             log_decisions: false,
         }
     }
@@ -155,6 +160,12 @@ impl Settings {
     fn laid_over(options: &Options, file: FileSettings) -> Self {
         let defaults = Self::default();
         let max_wait = options.max_wait.or(file.max_wait).map_or(defaults.max_wait, Duration::from_secs);
+        let (stall, wedge) = (options.stall_after.or(file.stall_after), options.wedge_after.or(file.wedge_after));
+        let liveness = liveness::Options {
+            stall: stall.map_or(defaults.liveness.stall, |Seconds(after)| after),
+            wedge: wedge.map_or(defaults.liveness.wedge, |Seconds(after)| Some(after).filter(|after| !after.is_zero())),
+            ..defaults.liveness
+        };
         Self {
             listen: options.listen.clone().or(file.listen).unwrap_or(defaults.listen),
             engines: file.engines.into_iter().chain(options.engines.iter().cloned()).collect(),
@@ -167,6 +178,7 @@ impl Settings {
             api_key: defaults.api_key,
             body_limit: options.body_limit.or(file.body_limit).unwrap_or(defaults.body_limit),
             max_wait,
+            liveness,
             log_decisions: options.log_decisions || file.log_decisions.unwrap_or(defaults.log_decisions),
         }
     }
@@ -204,6 +216,15 @@ mod tests {
         assert_eq!(names, ["127.0.0.1:8000", "second", "c:1"]);
         assert_eq!((settings.listen.as_str(), settings.seed), ("0.0.0.0:9000", 3));
         assert_eq!((settings.policy, settings.body_limit), (PolicyKind::Blend, BODY_BYTES));
+    }
+
+    #[test]
+    fn a_wedge_after_no_time_is_no_wedge() {
+        let wedge = |arguments: &[&str]| resolve(arguments).unwrap().liveness.wedge;
+        assert_eq!(wedge(&[]), liveness::Options::default().wedge);
+        assert_eq!(wedge(&["--wedge-after", "0"]), None);
+        assert_eq!(wedge(&["--wedge-after", "0.5"]), Some(Duration::from_millis(500)));
+        assert_eq!(resolve(&["--stall-after", "9"]).unwrap().liveness.stall, Duration::from_secs(9));
     }
 
     #[test]

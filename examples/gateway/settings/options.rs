@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::{EngineSpec, IndexKind, PolicyKind};
+use super::{EngineSpec, IndexKind, PolicyKind, Seconds};
 
 /// Sends each LLM request to the engine that already holds its prefix in the KV cache.
 ///
 /// The gateway speaks OpenAI's API to clients and to engines. From each engine it takes the KV-cache events of vLLM or
 /// SGLang over ZeroMQ, or from a relay beside it over gRPC, so it knows block by block what every engine holds; a request goes to
-/// the engine where computing what it lacks, waiting and company cost least together. Every answer says which engine it came from, how many tokens
-/// the gateway expected it to reuse, and how many the engine says it reused.
+/// the engine where computing what it lacks, waiting and company cost least together, and as long as another can serve not to one
+/// that shows no life. Every answer says which engine it came from, how many tokens the gateway expected it to reuse, and how many
+/// the engine says it reused.
 ///
 /// Without arguments it starts four mock engines, sends them a short load, and stays up for you to try.
 #[derive(Clone, Debug, Parser)]
@@ -80,6 +81,14 @@ pub struct Options {
     /// Longest wait for an engine's first byte; then 504 [default: 600]
     #[arg(long, value_name = "SECONDS")]
     pub max_wait: Option<u64>,
+
+    /// How long after its connection broke an engine that is not heard is passed over, in seconds [default: 2]
+    #[arg(long, value_name = "SECONDS")]
+    pub stall_after: Option<Seconds>,
+
+    /// How long an engine's streams may show nothing, beyond what their prompts take, before it is passed over; 0: for ever [default: 3]
+    #[arg(long, value_name = "SECONDS")]
+    pub wedge_after: Option<Seconds>,
 
     /// Log a line for every decision
     #[arg(long)]

@@ -5,6 +5,7 @@ mod diagnoses;
 mod events;
 mod failures;
 mod index_kinds;
+mod life;
 mod placement;
 mod program;
 mod refusals;

@@ -214,12 +214,13 @@ impl<'a> Store<'_, 'a> {
     #[inline]
     fn hold_plain(&mut self, segment: &mut Locked<'a>, offset: usize) -> Option<usize> {
         let record = segment.record();
+        let meta = record.meta();
         let naming = &self.writer.state.naming;
-        if record.claimed() >> offset & 1 == 0 || naming.private || !naming.own.is_empty() {
+        // After the last of 64 places there is no bit to ask.
+        if offset >= meta.len || record.claimed() >> offset & 1 == 0 || naming.private || !naming.own.is_empty() {
             return None;
         }
         let entry = segment.entry(self.slot);
-        let meta = record.meta();
         let free = ((record.claimed() & !entry.mask) >> offset).trailing_ones() as usize;
         let places = record.contents(meta, meta.len)[offset..].iter().zip(&record.names(meta, meta.len)[offset..]);
         let blocks = &self.blocks[self.out.len()..];
