@@ -155,10 +155,10 @@ impl Fleet {
 }
 
 fn log(engine: &str, rank: u32, Transition { from, to, cause, .. }: &Transition) {
-    let name = |veto: &Option<liveness::Veto>| veto.map_or("none", liveness::Veto::as_str);
-    match to {
-        Some(veto) => tracing::warn!(engine, rank, veto = veto.as_str(), %cause, "passed over"),
-        None => tracing::info!(engine, rank, was = name(from), %cause, "chosen again"),
+    if let Some(veto) = to {
+        tracing::warn!(engine, rank, veto = veto.as_str(), %cause, "passed over");
+    } else {
+        tracing::info!(engine, rank, was = from.map_or("none", liveness::Veto::as_str), %cause, "chosen again");
     }
 }
 

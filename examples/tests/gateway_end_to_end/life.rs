@@ -32,7 +32,8 @@ async fn an_engine_whose_streams_do_not_move_is_passed_over_until_they_do() {
         })
         .collect();
     eventually("the holder is passed over", || async { vetoes(&site).await[place] == "wedged" }).await;
-    let asked = timeout(Duration::from_secs(10), site.post("/v1/completions", &completion(&family)));
+    let request = completion(&family);
+    let asked = timeout(Duration::from_secs(10), site.post("/v1/completions", &request));
     let answer = asked.await.expect("it does not go to the engine that hangs");
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_ne!(answer.worker.as_ref(), Some(&holder), "its prefix attracts nobody now");
