@@ -109,29 +109,26 @@ impl OwnNames {
     /// Lets the name lead to `to`, unless it leads somewhere already: then there.
     #[inline]
     pub(crate) fn insert(&mut self, key: Key, to: Place) -> Result<(), Place> {
-        let table = self.table(key);
-        let table = &mut self.tables[table];
-        if table.is_full() {
-            return self.insert_and_grow(key, to);
+        if self.tables[self.table(key)].is_full() {
+            self.make_room(key);
         }
-        let there = table.insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
+        let table = self.table(key);
+        let there = self.tables[table].insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
         self.len += usize::from(there.is_none());
         there.map_or(Ok(()), |owned| Err(place(owned)))
     }
 
-    /// The same, where the name's table is full.
+    /// Makes room for one more name in the table of `key`.
     #[cold]
-    fn insert_and_grow(&mut self, key: Key, to: Place) -> Result<(), Place> {
+    fn make_room(&mut self, key: Key) {
         if self.len > self.tables.len() * TABLE_MAX {
             self.spread();
         }
         let table = self.table(key);
         let table = &mut self.tables[table];
         let before = table.bytes();
-        let there = table.insert(key.hash(), key.leading_to(to), |owned| key.is_of(owned));
-        self.bytes = self.bytes + table.bytes() - before;
-        self.len += usize::from(there.is_none());
-        there.map_or(Ok(()), |owned| Err(place(owned)))
+        table.reserve_one();
+        self.bytes += table.bytes() - before;
     }
 
     /// Lets the name lead to `to`, wherever it led before.

@@ -8,7 +8,7 @@ use crate::raw::place::Place;
 use crate::raw::record::{Meta, PLACES};
 use crate::raw::segments::{Locked, SegmentId};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-use crate::{Block, BlockName, ContentHash, Stored, View};
+use crate::{Block, BlockName, Stored, View};
 
 /// Where the next block goes: after `offset` places of a segment, or (0 of the root) at the beginning.
 #[derive(Clone, Copy, Debug)]
@@ -135,9 +135,6 @@ impl<'a> Store<'_, 'a> {
         if self.rest().len() > meta.len - offset && record.link().is_some() {
             self.writer.core.segments.prefetch_whole(record.link().child());
         }
-        if let Some(plain) = self.hold_plain(&mut segment, offset) {
-            return Step::On(self.cursor(&segment, offset + plain));
-        }
         let same = common(&record.contents(meta, meta.len)[offset..], self.rest());
         if same > 0 {
             return self.hold_run(segment, offset, same);
@@ -207,44 +204,6 @@ impl<'a> Store<'_, 'a> {
             word.store(block.content.0, Ordering::Relaxed);
         }
         record.set_meta(Meta { len, ..meta });
-    }
-
-    /// Holds the next blocks as long as the places from `offset` have their contents, bear their names and are not held, if the
-    /// worker agrees with the others on everything: what most stores of a fleet are, in one pass. How many, if any.
-    #[inline]
-    fn hold_plain(&mut self, segment: &mut Locked<'a>, offset: usize) -> Option<usize> {
-        let record = segment.record();
-        let meta = record.meta();
-        let naming = &self.writer.state.naming;
-        // After the last of 64 places there is no bit to ask.
-        if offset >= meta.len || record.claimed() >> offset & 1 == 0 || naming.private || !naming.own.is_empty() {
-            return None;
-        }
-        let entry = segment.entry(self.slot);
-        let free = ((record.claimed() & !entry.mask) >> offset).trailing_ones() as usize;
-        let places = record.contents(meta, meta.len)[offset..].iter().zip(&record.names(meta, meta.len)[offset..]);
-        let blocks = &self.blocks[self.out.len()..];
-        let position = record.parent().1 + offset as u32;
-        let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
-        // In registers: the compiler cannot know that the words are not the digest's.
-        let mut sums = *digest;
-        let mut count = 0;
-        for ((content, name), block) in places.take(free).zip(blocks) {
-            let (content, name) = (ContentHash(content.load(Ordering::Relaxed)), BlockName(name.load(Ordering::Relaxed)));
-            if block.content != content || block.name != Some(name) {
-                break;
-            }
-            sums.add(position + count as u32, content, name);
-            count += 1;
-        }
-        if count == 0 {
-            return None;
-        }
-        *digest = sums;
-        self.writer.state.naming.agreed += count as u64;
-        self.out.resize(self.out.len() + count, Stored::New);
-        self.writer.put(segment, entry, entry.mask | prefix(count) << offset);
-        Some(count)
     }
 
     /// Holds the next `count` blocks at the places from `offset` of a locked segment, as far as no block moves: letting go
@@ -413,6 +372,7 @@ impl<'a> Store<'_, 'a> {
         let position = segment.record().parent().1 + offset as u32;
         let start = self.out.len();
         let digest = &mut self.writer.state.digests[usize::from(self.slot.view())];
+        // In registers: the compiler cannot know that the blocks are not the digest's.
         let mut sums = *digest;
         for (nth, block) in (position..).zip(&self.blocks[start..start + count]) {
             if let Some(name) = block.name {

@@ -250,6 +250,14 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
         self.len >= self.most
     }
 
+    /// Grows if the next entry would make it.
+    #[inline]
+    pub(crate) fn reserve_one(&mut self) {
+        if self.is_full() {
+            self.resize((self.lines.len() * 2).max(1));
+        }
+    }
+
     /// Whether it shrinks when an entry is taken out.
     #[inline]
     pub(crate) fn is_sparse(&self) -> bool {
@@ -259,9 +267,7 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
     /// Inserts an entry unless one of its hash that `same` takes is there, whose value is returned.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u16, value: [u16; K], same: impl FnMut([u16; K]) -> bool) -> Option<[u16; K]> {
-        if self.is_full() {
-            self.resize((self.lines.len() * 2).max(1));
-        }
+        self.reserve_one();
         let home = home(hash, self.lines.len());
         let bucket = &mut self.lines[home];
         if bucket.len() < N && bucket.alike(hash) == 0 {
