@@ -158,3 +158,30 @@ impl OwnNames {
         all.map(|(hash, owned)| (self.secret.unscramble(Key::of(hash, owned).0), place(owned)))
     }
 }
+
+#[cfg(all(test, not(any(kv_loom, kv_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::raw::segments::SegmentId;
+
+    #[test]
+    fn bytes_are_those_of_the_tables_whatever_came_and_went() {
+        let mut own = OwnNames::new(Secret::new([3, 5]));
+        let check = |own: &OwnNames| assert_eq!(own.bytes(), own.tables.iter().map(Buckets::bytes).sum::<usize>());
+        let place = |name: u64| Place::new(SegmentId(1 + name as u32 / 64), name as usize % 64);
+        for name in 0..70_000 {
+            assert_eq!(own.insert(own.key(name), place(name)), Ok(()));
+            if name % 97 == 0 || (65_530..65_545).contains(&name) {
+                check(&own);
+            }
+        }
+        assert_eq!(own.insert(own.key(7), place(8)), Err(place(7)));
+        for name in 0..70_000 {
+            assert_eq!(own.remove_if(own.key(name), |_| true), Some(place(name)));
+            if name % 97 == 0 {
+                check(&own);
+            }
+        }
+        assert_eq!((own.len(), own.bytes()), (0, 0));
+    }
+}

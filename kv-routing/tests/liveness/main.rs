@@ -5,3 +5,5 @@ mod drills;
 mod rig;
 mod schedules;
 mod table;
+#[path = "../written/mod.rs"]
+mod written;

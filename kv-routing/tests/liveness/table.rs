@@ -1,5 +1,6 @@
 //! Every state with every input, compared with what is written down.
 
+use crate::written::assert_written;
 use std::fmt::Write as _;
 
 use kv_routing::liveness::{Contact, Task};
@@ -99,12 +100,5 @@ fn word(transition: &kv_routing::liveness::Transition) -> String {
 
 #[test]
 fn every_state_and_input_is_as_it_is_written_down() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/liveness/table.txt");
-    let table = format!("state; input, what is said (! promotes), veto afterwards\n{}", table());
-    if std::env::var_os("KV_WRITE_TABLE").is_some() {
-        std::fs::write(path, &table).expect("the table can be written");
-    }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    let differences: Vec<_> = table.lines().zip(written.lines()).filter(|(is, was)| is != was).collect();
-    assert!(table == written, "KV_WRITE_TABLE=1 writes it anew; now and then: {differences:#?}");
+    assert_written("liveness/table.txt", &format!("state; input, what is said (! promotes), veto afterwards\n{}", table()));
 }

@@ -1,10 +1,15 @@
 //! Steering, and turning away.
 
+#[path = "../written/mod.rs"]
+mod written;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use kv_routing::overload::Sheds;
 use kv_routing::{Branch, Candidate, NoCandidate, Policy, Request, Router};
+
+use crate::written::assert_written;
 
 fn standing(ready: bool, vetoed: bool, overloaded: bool) -> Candidate {
     Candidate { ready, vetoed, overloaded, ..Candidate::default() }
@@ -64,14 +69,7 @@ fn table() -> String {
 
 #[test]
 fn every_fleet_is_steered_as_it_is_written_down() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/overload/table.txt");
-    let table = table();
-    if std::env::var_os("KV_WRITE_TABLE").is_some() {
-        std::fs::write(path, &table).expect("the table can be written");
-    }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    let differences: Vec<_> = table.lines().zip(written.lines()).filter(|(is, was)| is != was).collect();
-    assert!(table == written, "KV_WRITE_TABLE=1 writes it anew; now and then: {differences:#?}");
+    assert_written("overload/table.txt", &table());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Confirmation: what engines say they reused, against what was expected.
 
+use crate::written::assert_written;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -173,13 +174,7 @@ fn table() -> String {
 
 #[test]
 fn every_state_and_input_is_as_it_is_written_down() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/selection/audit.txt");
-    let table = table();
-    if std::env::var_os("KV_WRITE_TABLE").is_some() {
-        std::fs::write(path, &table).expect("the table can be written");
-    }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(table == written, "KV_WRITE_TABLE=1 writes it anew; it is now:\n{table}");
+    assert_written("selection/audit.txt", &table());
 }
 
 proptest! {

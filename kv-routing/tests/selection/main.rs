@@ -6,6 +6,8 @@ mod policies;
 mod pool;
 mod records;
 mod rules;
+#[path = "../written/mod.rs"]
+mod written;
 
 use kv_routing::{Candidate, Choice, Load, Overlap, Policy, Request, Router};
 

@@ -1,5 +1,8 @@
 //! Who is warmed, and with what.
 
+#[path = "../written/mod.rs"]
+mod written;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,6 +13,8 @@ use proptest::prelude::*;
 const MISS: Question = Question { best_blocks: 0, request_blocks: 100 };
 const SHALLOW: Question = Question { best_blocks: 40, request_blocks: 100 };
 const DEEP: Question = Question { best_blocks: 90, request_blocks: 100 };
+
+use crate::written::assert_written;
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -57,14 +62,7 @@ fn state(level: u64, base: u64, size: u64, age: u64) -> &'static str {
 
 #[test]
 fn every_state_is_as_it_is_written_down() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/warmup/table.txt");
-    let table = table();
-    if std::env::var_os("KV_WRITE_TABLE").is_some() {
-        std::fs::write(path, &table).expect("the table can be written");
-    }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    let differences: Vec<_> = table.lines().zip(written.lines()).filter(|(is, was)| is != was).collect();
-    assert!(table == written, "KV_WRITE_TABLE=1 writes it anew; now and then: {differences:#?}");
+    assert_written("warmup/table.txt", &table());
 }
 
 // Defect 25.

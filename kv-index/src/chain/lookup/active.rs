@@ -23,7 +23,7 @@ pub(crate) struct Active {
     partial: Vec<(u32, Partial)>,
     /// Main views of one cutoff, a row for each class.
     classes: Vec<u64>,
-    /// The last segment's words of holders, if they are all that is active.
+    /// The last segment's words of holders, if whoever is active is among them, and nobody among them stops in the segment.
     remembered: Vec<u64>,
 }
 
@@ -186,7 +186,7 @@ impl Active {
         out: &mut Found,
     ) -> bool {
         let first = if self.is_first { u64::MAX } else { 0 };
-        let (mut stop, mut within, mut left, mut others) = (0, 0, 0, 0);
+        let (mut stop, mut within, mut left) = (0, 0, 0);
         let tabled = table.len().min(self.stride);
         for (at, (bits, next)) in self.bits.iter_mut().zip(&mut self.next).enumerate() {
             let reach = if at < tabled { width.reach(&table[at], matched) } else { Reach::default() };
@@ -198,7 +198,6 @@ impl Active {
             stop |= *next;
             within |= *next & reach.some;
             left |= *bits;
-            others |= enough & !before;
         }
         self.is_empty = left == 0;
         if WORDS && !self.partial.is_empty() {
@@ -208,9 +207,6 @@ impl Active {
         } else if within == 0 {
             // Nobody stops in the middle of the segment.
             self.is_first = false;
-            if others != 0 {
-                self.remembered.clear();
-            }
             if stop != 0 {
                 append(depth, &self.next, self.stride, out);
             }
