@@ -54,7 +54,7 @@ impl Fleet {
     }
 }
 
-// Defect 33, D35, D18.
+// Defect 33, D35, D36, D18: what was cancelled is in nobody's way.
 #[test]
 fn every_path_of_a_request_takes_back_what_was_booked_and_is_counted_once() {
     let fleet = Fleet::new(1);

@@ -98,6 +98,7 @@ fn prefill_is_no_wedge() {
     assert_eq!(rig.veto(), Some(Veto::Wedged));
 }
 
+// Defect 34.
 #[test]
 fn silence_counts_from_the_start_of_the_run_and_not_from_the_last_token_before_it() {
     let mut rig = Rig::new();

@@ -133,6 +133,19 @@ fn an_idle_workers_last_rate_makes_it_no_dearer() {
     assert_eq!((chosen(Policy::Blend, &all, 0), chosen(Policy::LeastLoad, &all, 0)), (0, 0));
 }
 
+// D36: long requests starve where short ones may overtake them. Nothing queues here: whatever its length, and however busy all are, a
+// prompt is placed when it is asked for.
+#[test]
+fn a_prompt_of_any_length_is_placed_at_once() {
+    let busy: Vec<Candidate> = (0..8).map(|worker| queued(worker, 0, 5_000_000)).collect();
+    for policy in ALL {
+        for prompt_tokens in [1, 1_000, 1_000_000, u64::MAX] {
+            let decided = Router::new(policy).decide(Request { prompt_tokens, home: None }, &busy, 3);
+            assert!(decided.is_ok_and(|decision| decision.choice.worker < 8), "{policy:?}, {prompt_tokens} tokens");
+        }
+    }
+}
+
 // sglang#14305: what nobody has goes to the least loaded, not to who has least in its cache.
 #[test]
 fn a_miss_goes_to_the_least_loaded() {
