@@ -54,7 +54,8 @@ pub struct LoadSample {
 ///                                    |  +---------------------------------+   v
 ///                                    +------- changed, or a batch ----- counting 5 s
 /// ```
-/// Never before something was sent on the stream: a heartbeat repeats the last number, and there must be one.
+/// Besides, whether the relay can vouch for the stream is told at once, whatever was sent before. A heartbeat repeats the reader's last
+/// number, and there must be one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pulse {
     /// When something was sent last, and when the load was looked at last.

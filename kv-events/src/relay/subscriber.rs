@@ -184,9 +184,9 @@ impl Reader {
     fn beat(&mut self, now: Duration, ranks: &[Rank]) -> Option<Heartbeat> {
         let rank = self.rank(ranks);
         let sequence = self.next?.checked_sub(1)?;
-        // A relay that cannot vouch any more says so at once.
+        // That a relay can vouch, or cannot any more, is said at once: a stream that is never quiet has no other heartbeats.
         let vouched = rank.vouches();
-        if !self.pulse.is_due(now, rank.load.as_ref()) && (vouched || !self.vouched) {
+        if !self.pulse.is_due(now, rank.load.as_ref()) && vouched == self.vouched {
             return None;
         }
         self.vouched = vouched;

@@ -297,10 +297,39 @@ fn a_load_rides_on_every_message_and_alone_on_a_quiet_stream() {
     publish(&mut relay, &mut publisher, &serve(&[0]));
     let Next::Batch(relayed) = relay.poll(NOW, subscriber) else { panic!("a batch") };
     assert_eq!(relayed.load.map(|load| (load.core.running, load.sample)), Some((1, 0)));
+    let mut heard = |relay: &mut Relay, now| {
+        let Next::Heartbeat(beat) = relay.poll(now, subscriber) else { panic!("a heartbeat") };
+        (beat.sequence, beat.vouched, beat.load.map(|load| (load.core.running, load.sample)))
+    };
+    assert_eq!(heard(&mut relay, NOW), (0, true, Some((1, 1))));
     relay.handle_load(0, load(2));
     let Next::Wait { until: Some(until) } = relay.poll(NOW, subscriber) else { panic!("a tick") };
-    let Next::Heartbeat(beat) = relay.poll(until, subscriber) else { panic!("a heartbeat") };
-    assert_eq!((beat.sequence, beat.load.map(|load| (load.core.running, load.sample))), (0, Some((2, 1))));
+    assert_eq!(heard(&mut relay, until), (0, true, Some((2, 2))));
+}
+
+/// Found with a real vLLM under load: a stream that was never quiet had no heartbeat, and its reader never knew that it had all.
+#[test]
+fn whether_a_relay_can_vouch_is_said_at_once_however_busy_its_stream_is() {
+    for resumes in [false, true] {
+        let (mut relay, mut publisher) = (primed(options()), Publisher::new(9));
+        publish(&mut relay, &mut publisher, &serve(&[0]));
+        let position = at(&relay, 0);
+        let subscriber = relay.subscribe(NOW, if resumes { &position } else { &[] }).unwrap();
+        let next = |relay: &mut Relay| match relay.poll(NOW, subscriber) {
+            Next::Batch(relayed) => format!("batch {}", relayed.batch.sequence),
+            Next::Heartbeat(beat) => format!("{} at {}", if beat.vouched { "whole" } else { "not known" }, beat.sequence),
+            Next::Wait { .. } => "nothing".to_owned(),
+            other => panic!("{other:?}"),
+        };
+        if !resumes {
+            assert_eq!(next(&mut relay), "batch 0");
+        }
+        assert_eq!([next(&mut relay), next(&mut relay)], ["whole at 0", "nothing"]);
+        publish(&mut relay, &mut publisher, &serve(&[1]));
+        assert_eq!([next(&mut relay), next(&mut relay)], ["batch 1", "nothing"]);
+        relay.handle_disconnected(0);
+        assert_eq!([next(&mut relay), next(&mut relay)], ["not known at 1", "nothing"]);
+    }
 }
 
 #[test]
