@@ -5,12 +5,16 @@
 //! found.
 #![forbid(unsafe_code)]
 
+mod follower;
 mod index;
+mod load;
 mod snapshot;
 mod stream;
 mod wire;
 
+pub use follower::follower;
 pub use index::index_vs_reference;
+pub use load::load_body;
 pub use snapshot::snapshot_load;
 pub use stream::stream;
 pub use wire::{trtllm_json, wire_batch, wire_frames};
@@ -22,7 +26,9 @@ pub type Body = fn(&[u8]);
 
 /// Every target: its name is that of its program and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Body)] = &[
+    ("follower", follower),
     ("index_vs_reference", index_vs_reference),
+    ("load_body", load_body),
     ("snapshot_load", snapshot_load),
     ("stream", stream),
     ("trtllm_json", trtllm_json),

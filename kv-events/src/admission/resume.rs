@@ -38,6 +38,8 @@ pub(super) struct Resumption {
     pub(super) from_nothing: bool,
     /// The next part of the snapshot under way.
     pub(super) snapshot_next: Option<u32>,
+    /// The batch that it reaches, and how many parts it has.
+    snapshot_frame: (u64, u32),
 }
 
 impl Follower {
@@ -77,14 +79,16 @@ impl Follower {
 
     fn snapshot_part(&mut self, part: SnapshotPart) {
         let expected = self.resumption.snapshot_next.unwrap_or(0);
+        let frame = (part.through, part.count);
         if part.index == 0 {
             self.resumption.from_nothing = false;
             self.counts.rebuilds += 1;
             self.incarnation = part.incarnation;
             self.forget();
             self.clear(Change::Restart);
-        } else if part.index != expected || part.incarnation != self.incarnation {
-            // A part is missing: what came is not all, and there is no place to resume from.
+            self.resumption.snapshot_frame = frame;
+        } else if part.index != expected || part.incarnation != self.incarnation || frame != self.resumption.snapshot_frame {
+            // A part is missing, or of another snapshot: what came is not all, and there is no place to resume from.
             self.begin_life();
             return self.resubscribe(None);
         }

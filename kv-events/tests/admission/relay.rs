@@ -81,6 +81,18 @@ fn half_a_snapshot_is_worth_nothing() {
     assert_eq!(rig.live(named(life(), 41)), "restart ?resubscribe", "what follows it came too early");
 }
 
+/// Found by the fuzz target `follower`: a part's place was checked, and not what it is a part of.
+#[test]
+fn parts_of_two_snapshots_are_never_put_together() {
+    for other in [SnapshotPart { through: 39, ..part(life(), 1, 3, 0) }, part(life(), 1, 2, 0), part(life().next(), 1, 3, 0)] {
+        let mut rig = at(5);
+        rig.follower.handle_snapshot(rig.now, part(life(), 0, 3, 0));
+        rig.told();
+        rig.follower.handle_snapshot(rig.now, other);
+        assert_eq!(rig.told(), "restart ?resubscribe");
+    }
+}
+
 /// 1.6 (ii): the publisher started again while the gateway was away.
 #[test]
 fn another_life_begins_the_stream_anew_whatever_its_numbers() {
