@@ -220,7 +220,7 @@ async fn each_rank_has_its_own_load_and_all_have_the_connection() {
     let watch = watch();
     let _sweeping = tokio::spawn(watch.clone().keep_swept(|_| ()));
     let ranks: Vec<_> = (0..3).map(|rank| (rank, worker(&watch))).collect();
-    let polled =
+    let workers =
         ranks.iter().map(|(rank, (pulse, ledger))| Polled { rank: Some(*rank), pulse: pulse.clone(), ledger: ledger.clone() });
     let vetoes = || ranks.iter().map(|(_, (pulse, _))| pulse.veto()).collect::<Vec<_>>();
     // Rank 2 tells nothing, and somebody tells of a rank that is not here.
@@ -230,7 +230,7 @@ async fn each_rank_has_its_own_load_and_all_have_the_connection() {
         Ok(loads)
     };
     let engine = Engine::new(&[(NONE, refused), (NONE, refused), (seconds(2), told), (NONE, broken)]);
-    let poller = LoadPoller::by_rank(engine, polled.collect());
+    let poller = LoadPoller::by_rank(engine, workers.collect());
     let counts = poller.counts();
     let _polling = tokio::spawn(poller.keep_polled(|_| ()));
     sleep(seconds(3)).await;

@@ -10,14 +10,18 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use kv_routing::adapter::tower::{Booked, ByCause, Carried};
+use parking_lot::Mutex;
 use tower::{Layer, Service};
 
 use crate::witness::{LAYER, Log, Witness, request};
 
+type Readiness = Poll<Result<(), io::ErrorKind>>;
+
 /// A service that is what it is told to be, and counts.
 #[derive(Clone, Default)]
 struct Gate {
-    readiness: Arc<parking_lot::Mutex<Vec<Poll<Result<(), io::ErrorKind>>>>>,
+    /// The last one first.
+    readiness: Arc<Mutex<Vec<Readiness>>>,
     asked: Arc<AtomicU32>,
     called: Arc<AtomicU32>,
 }
@@ -41,7 +45,7 @@ impl Service<Request<()>> for Gate {
 
 type Layered = Booked<Gate, Carried<Witness>, ByCause>;
 
-fn poll_ready(layered: &mut Layered) -> Poll<Result<(), io::ErrorKind>> {
+fn poll_ready(layered: &mut Layered) -> Readiness {
     let mut context = Context::from_waker(Waker::noop());
     Service::<Request<()>>::poll_ready(layered, &mut context).map_err(|error| error.kind())
 }

@@ -77,10 +77,12 @@ pub(crate) fn parts(parts: Vec<Part>) -> Parts {
     StreamBody::new(tokio_stream::iter(parts))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a part as any other")]
 pub(crate) fn data(text: &'static str) -> Part {
     Ok(Frame::data(Bytes::from_static(text.as_bytes())))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a part as any other")]
 pub(crate) fn trailers(grpc_status: Option<&str>) -> Part {
     let status = grpc_status.map(|status| ("grpc-status".parse().unwrap(), status.parse().unwrap()));
     Ok(Frame::trailers(status.into_iter().collect::<HeaderMap>()))
