@@ -54,7 +54,7 @@ impl Metrics {
             let degraded = fleet.engines().iter().flat_map(|engine| engine.ranks()).filter(|rank| is_degraded(rank)).count();
             gauge!("kv_degraded_ranks").set(as_float(degraded as u64));
             for cause in Cause::ALL {
-                let count = fleet.life().transitions(cause);
+                let count = fleet.life().counts().transitions(cause);
                 counter!("kv_veto_transitions_total", "cause" => cause.as_str()).absolute(count);
             }
             show_lanes(lanes);

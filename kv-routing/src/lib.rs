@@ -44,11 +44,15 @@
 //! | [`audit`] | whether the index is right about each worker, by the `cached_tokens` of answers |
 //!
 //! # What it is not
-//! It does not look up prefixes (`kv-index` does), opens no connection and asks no clock: the caller tells it what came and when.
+//! It does not look up prefixes (`kv-index` does), opens no connection and asks no clock: the caller tells it what came and when. Clocks
+//! and sockets are features, off by default, with a module each: `tokio` sweeps and polls in time, `grpc` asks engines for their health and
+//! loads, `tower` carries a request's books through its answer.
 //! A decision keeps nothing for the next one, but what its caller puts into a [`Pool`] and into [`Sessions`](select::Sessions).
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+#[cfg(any(feature = "grpc", feature = "tokio", feature = "tower"))]
+pub mod adapter;
 pub mod audit;
 mod candidate;
 pub mod cost;
@@ -75,3 +79,8 @@ pub use record::{Decision, Record, Scored};
 pub use router::{Branch, Choice, NoCandidate, Router};
 pub use tally::{Branches, Tally};
 pub use threshold::Threshold;
+
+/// The README's examples.
+#[cfg(all(doctest, feature = "grpc", feature = "tokio", feature = "tower"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -254,3 +254,37 @@ pub const RESYNC_PAUSE_MAX_S: u64 = 1_800;
 
 /// Demands that wait for the caller to take them. Beyond, a worker is asked for again when its next answer disagrees.
 pub const AUDIT_OUTPUTS_MAX: usize = 1_024;
+
+// Adapters.
+
+/// How often an engine that pushes no loads is asked for them. [`FRESH_FOR`] rests on it.
+pub const LOAD_POLL_EVERY: Duration = Duration::from_secs(10);
+
+/// How long an engine may take to tell its loads: beyond, what it tells is too old to be worth the wait.
+pub const LOAD_POLL_MAX: Duration = Duration::from_secs(3);
+
+/// The first pause after a poll without an answer; it doubles up to the interval. Short, because for a worker that is passed over an
+/// answered poll may be all that ends it.
+pub const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// The shortest pause between two polls of one engine, whatever the options say.
+pub const LOAD_POLL_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// How long an engine may take to accept a connection: less than a question's deadline, so that a machine that is gone is called that.
+pub const GRPC_CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// HTTP/2 pings on a connection, and how long their answer may take. Servers built on grpc-core end connections with faster ones.
+pub const GRPC_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+
+/// The longest answer to `GetLoads` that is read, in bytes: [`RANKS_MAX`] ranks, each with a kB of telemetry. Decoded, an answer of
+/// empty entries takes some 40 times as much for a moment.
+pub const LOADS_MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// How often a server is asked for its health, and
+pub const HEALTH_CHECK_EVERY: Duration = Duration::from_mins(1);
+
+/// how long its answer may take: rather long, as a server that computes answers late, and traffic knows sooner.
+pub const HEALTH_CHECK_MAX: Duration = Duration::from_secs(30);
+
+/// The longest health answer that is read, in bytes. It has two.
+pub const HEALTH_MESSAGE_BYTES_MAX: usize = 1 << 10;

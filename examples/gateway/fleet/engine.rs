@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kv_routing::adapter::tokio::Watch;
 use kv_routing::liveness::WorkersExhausted;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::models::ModelCard;
-use super::pulse::Watch;
 use super::rank::Rank;
 use crate::gateway::settings::EngineSpec;
 
@@ -38,7 +38,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`WorkersExhausted`] when no more ranks can be watched.
-    pub(super) fn new(spec: EngineSpec, first_worker: u32, watch: &Arc<Watch>) -> Result<Self, WorkersExhausted> {
+    pub(super) fn new(spec: EngineSpec, first_worker: u32, watch: &Watch) -> Result<Self, WorkersExhausted> {
         let rank = |rank| Ok(Rank::new(rank, first_worker + rank, watch.enlist()?));
         let ranks = (0..spec.ranks).map(rank).collect::<Result<_, _>>()?;
         let (state, doubted) = (RwLock::default(), Notify::new());

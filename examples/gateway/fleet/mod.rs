@@ -8,7 +8,6 @@ mod laned;
 mod line;
 mod models;
 mod poll;
-mod pulse;
 mod rank;
 mod reserved;
 mod tally;
@@ -21,6 +20,7 @@ use std::sync::Arc;
 use kv_events::Follower;
 use kv_events::adapter::zmq::BindError;
 use kv_index::{Index, WorkersExhausted};
+use kv_routing::adapter::tokio::Watch;
 use kv_routing::liveness::{self, Transition};
 use reqwest::Client;
 use thiserror::Error;
@@ -31,7 +31,6 @@ pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 use self::line::Line;
-pub(crate) use self::pulse::Watch;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Ticket};
@@ -42,7 +41,7 @@ use super::settings::EngineSpec;
 #[derive(Debug)]
 pub(crate) struct Fleet {
     engines: Vec<Arc<Engine>>,
-    watch: Arc<Watch>,
+    watch: Watch,
 }
 
 /// An engine that can serve a request's model now.
@@ -95,7 +94,7 @@ impl Fleet {
         let engines = self.engines.clone();
         self.watch.clone().keep_swept(move |change| {
             let ranks = engines.iter().flat_map(|engine| engine.ranks().iter().map(move |rank| (engine, rank)));
-            for (engine, rank) in ranks.filter(|(_, rank)| rank.pulse.is(change.worker)) {
+            for (engine, rank) in ranks.filter(|(_, rank)| rank.pulse.handle() == change.worker) {
                 log(engine.name(), rank.number, change);
             }
         })

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kv_events::admission::{Findings, FollowerCounts};
 use kv_events::{Counts, HashCounts, Profile, Trust as Worth};
 use kv_index::WorkerId;
+use kv_routing::adapter::tokio::Pulse;
 use parking_lot::RwLock;
 use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::checkup::Checkup;
-use super::pulse::Pulse;
 use super::tally::Tally;
 
 /// A rank that requests can be sent to.

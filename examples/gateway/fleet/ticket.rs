@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue};
+use kv_routing::adapter::tokio::Progress;
+use kv_routing::liveness::Task;
 
 use super::engine::Engine;
-use super::pulse::Progress;
 use super::rank::Rank;
 use crate::gateway::metrics::Metrics;
 use crate::gateway::proxy::headers::{
@@ -53,7 +54,8 @@ impl Ticket {
         tally.requests.add(1);
         tally.in_flight.add(1);
         tally.prefill_tokens.add(prefill_tokens);
-        let progress = engine.ranks()[rank].pulse.begin(prefill_tokens, is_streamed);
+        let task = if is_streamed { Task::streamed(prefill_tokens) } else { Task::whole(prefill_tokens) };
+        let progress = engine.ranks()[rank].pulse.begin(task);
         Self { engine, rank, forecast, decision, metrics, prefill_tokens, progress }
     }
 

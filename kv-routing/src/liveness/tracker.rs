@@ -162,6 +162,12 @@ impl Tracker {
         self.transitions.pop_front()
     }
 
+    /// Whether there is a transition to be polled.
+    #[must_use]
+    pub fn has_transition(&self) -> bool {
+        !self.transitions.is_empty()
+    }
+
     /// How many workers are under a veto now.
     pub fn vetoed(&self, veto: Veto) -> usize {
         self.vetoed[veto as usize]

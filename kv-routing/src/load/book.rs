@@ -131,8 +131,12 @@ impl Book {
 
     /// Whether the worker has to be asked for its load: it has pushed none, or some rank of those that push has fallen silent.
     pub(super) fn wants_poll(&self, now: Duration, interval: Duration) -> bool {
-        let mut pushed = self.ranks.iter().filter_map(Rank::pushed_at).peekable();
-        pushed.peek().is_none() || pushed.any(|at| now.saturating_sub(at) > interval)
+        self.pushes_lapse(interval).is_none_or(|lapse| now > lapse)
+    }
+
+    /// When the first of the ranks that push will have been silent for `interval`.
+    pub(super) fn pushes_lapse(&self, interval: Duration) -> Option<Duration> {
+        self.ranks.iter().filter_map(Rank::pushed_at).min().map(|oldest| oldest.saturating_add(interval))
     }
 
     pub(super) fn counts(&self) -> LoadCounts {

@@ -57,6 +57,12 @@ impl Ledger {
         self.0.book.lock().wants_poll(now, interval)
     }
 
+    /// When the first of the ranks that push will have been silent for `interval`, if it pushes nothing until then: until that moment,
+    /// [`wants_poll`](Self::wants_poll) says no. Nothing if none has ever pushed.
+    pub fn pushes_lapse(&self, interval: Duration) -> Option<Duration> {
+        self.0.book.lock().pushes_lapse(interval)
+    }
+
     /// What became of the samples.
     pub fn counts(&self) -> LoadCounts {
         self.0.book.lock().counts()
