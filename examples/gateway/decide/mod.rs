@@ -1,75 +1,128 @@
 //! Which rank of which engine serves a request.
+//!
+//! `gather` says what each rank would reuse and how busy it is, `steer` whether the request has a place already (its session's, or a
+//! rank's that is to be warmed), kv-routing's router decides, `explain` says why, and `score` adds up how well it went.
+
+mod explain;
+mod gather;
+mod score;
+mod steer;
+mod warmth;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::http::HeaderValue;
-use kv_events::{Caveat, Prediction, Predictor};
-use kv_index::{ContentHash, Index, Namespace, Scheme};
-use kv_routing::{Candidate, Decision, Load, Overlap, Record, Request};
-use serde::Serialize;
+use kv_events::Caveat;
+use kv_routing::overload::{Attempts, Sheds};
+use kv_routing::{Branch, Choice, NoCandidate, Request, Router};
 
+use self::explain::explanation;
+use self::gather::{Gathered, namespace};
+pub(crate) use self::score::Scores;
+use self::steer::Steered;
+pub(crate) use self::steer::Steering;
+pub(crate) use self::warmth::keep;
 use super::app::App;
-use super::fleet::{Forecast, Rank, Server, Ticket, Trust};
+use super::fleet::{Forecast, Placement, Server, Ticket, Trust};
 use super::index::FleetIndex;
-use super::limits::DECISION_HEADER_BYTES_MAX;
 use super::request::{Inbound, Untokenized};
+use super::settings::Settings;
 
 /// A request that is to be placed.
 pub(crate) struct Question<'a> {
     pub(crate) inbound: &'a Inbound,
     pub(crate) tokens: Result<&'a [u32], Untokenized>,
+    /// The session that it names, where sessions stay with their ranks.
+    pub(crate) session: Option<u64>,
     /// The client wants the decision's record.
     pub(crate) explain: bool,
 }
 
-impl App {
-    /// Chooses among the ranks of `servers`, which are not empty, and books the request there.
-    pub(crate) fn decide(&self, question: &Question<'_>, servers: &[Server]) -> Ticket {
-        let ranks: Vec<(&Server, usize)> =
-            servers.iter().flat_map(|server| (0..server.engine.ranks().len()).map(move |rank| (server, rank))).collect();
-        let candidates = match &self.index {
-            FleetIndex::Chain(laned) => candidates(&laned.index, question, &ranks),
-            FleetIndex::Reference(laned) => candidates(&laned.index, question, &ranks),
-        };
-        let prompt_tokens = question.tokens.map_or(0, <[u32]>::len) as u64;
-        let request = Request { prompt_tokens, home: None };
-        let decision = self.router.decide(request, &candidates, self.next_seed()).expect("servers are not empty, and ready");
-        let (server, rank) = ranks[decision.choice.index];
-        let cached_tokens = decision.choice.overlap_tokens;
-        let forecast = match question.tokens {
-            Ok(_) => Forecast::Known { prompt_tokens, cached_tokens, caveat: caveat(question.inbound, server, rank) },
-            Err(reason) => Forecast::Unknown(reason),
-        };
-        if self.settings.log_decisions {
-            let (engine, rank) = (server.engine.name(), server.engine.ranks()[rank].number);
-            let best = decision.choice.best_overlap_tokens;
-            tracing::info!(engine, rank, prompt_tokens, cached_tokens, best, candidates = candidates.len(), "decided");
+/// How requests are placed, and what is remembered from one to the next.
+#[derive(Debug)]
+pub(crate) struct Decider {
+    router: Router,
+    pub(crate) steering: Steering,
+    pub(crate) scores: Scores,
+    pub(crate) sheds: Sheds,
+    /// What a client is told to wait whose request was refused for want of room.
+    pub(crate) retry_after: Duration,
+}
+
+/// A rank that may serve the request: the server, and the rank's place in its engine.
+type Seat<'a> = (&'a Server, usize);
+
+impl Decider {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let router = settings.decision.router(settings.policy.into());
+        Self {
+            router,
+            steering: Steering::new(&settings.decision, router.policy.looks_at_overlap()),
+            scores: Scores::default(),
+            sheds: Sheds::default(),
+            retry_after: settings.decision.retry_after(),
         }
-        let has_salt = question.inbound.salt.as_ref().is_some_and(|salt| !salt.is_empty());
-        server.engine.ranks()[rank].tally.salted.add(has_salt.into());
-        let explanation = question.explain.then(|| explanation(server, decision)).flatten();
-        let is_streamed = question.inbound.stream;
-        Ticket::book(server.engine.clone(), rank, is_streamed, forecast, explanation, Arc::clone(&self.metrics))
     }
 }
 
-/// What each of `ranks` would have to do for the request.
-fn candidates<I: Index>(index: &I, question: &Question<'_>, ranks: &[(&Server, usize)]) -> Vec<Candidate> {
-    let mut lookup = Lookup::new(index, question);
-    ranks.iter().map(|&(server, rank)| candidate(&mut lookup, server, &server.engine.ranks()[rank])).collect()
+impl App {
+    /// Chooses among the ranks of `servers`, which are not empty, and books the request there. `attempts` is one for all tries of a
+    /// request.
+    ///
+    /// # Errors
+    /// [`NoCandidate`] when it is refused: no rank has room for it.
+    pub(crate) fn decide(
+        &self,
+        question: &Question<'_>,
+        servers: &[Server],
+        attempts: &mut Attempts,
+    ) -> Result<Ticket, NoCandidate> {
+        let seats: Vec<Seat<'_>> =
+            servers.iter().flat_map(|server| (0..server.engine.ranks().len()).map(move |rank| (server, rank))).collect();
+        let (decider, seed, now) = (&self.decider, self.next_seed(), self.fleet.life().now());
+        let predictions = self.fleet.common().predictions.as_ref();
+        let mut gathered = match &self.index {
+            FleetIndex::Chain(laned) => gather::gather(&laned.index, now, predictions, question, &seats),
+            FleetIndex::Reference(laned) => gather::gather(&laned.index, now, predictions, question, &seats),
+        };
+        let steered = decider.steering.steer(now, question.session, &gathered, seed);
+        let request = Request { prompt_tokens: gathered.prompt_tokens, home: steered.map(Steered::worker) };
+        let decision = attempts.decide(|| decider.router.decide(request, &gathered.candidates, seed))?;
+        let branch = branch(&decision.choice, steered);
+        decider.scores.count(request, &decision.choice, branch);
+        decider.steering.note(now, question.session, decision.choice.worker);
+        let (server, rank) = seats[decision.choice.index];
+        if self.settings.log_decisions {
+            log(server, rank, branch, &decision);
+        }
+        let has_salt = question.inbound.salt.as_ref().is_some_and(|salt| !salt.is_empty());
+        server.engine.ranks()[rank].tally.salted.add(has_salt.into());
+        let placement = Placement {
+            engine: server.engine.clone(),
+            rank,
+            is_streamed: question.inbound.stream,
+            answer_tokens: question.inbound.answer_tokens,
+            forecast: forecast(question, &gathered, &decision.choice, server, rank),
+            keys: gathered.take_keys(decision.choice.index),
+            branch,
+            decision: question.explain.then(|| explanation(server, branch, decision.record)).flatten(),
+        };
+        Ok(Ticket::book(placement, Arc::clone(&self.metrics)))
+    }
 }
 
-fn candidate<I: Index>(lookup: &mut Lookup<'_, I>, server: &Server, rank: &Rank) -> Candidate {
-    let (stream, tally) = (rank.stream(), &rank.tally);
-    let in_flight = u32::try_from(tally.in_flight.value()).unwrap_or(u32::MAX);
-    Candidate {
-        worker: rank.worker,
-        overlap: Overlap::device(lookup.predict(server, rank).tokens as u64),
-        // A stream that lacks blocks is degraded too, and what it has of them is true.
-        degraded: stream.may_overstate(),
-        vetoed: rank.pulse.veto().is_some(),
-        load: Load { in_flight, queued_tokens: tally.prefill_tokens.value(), ..Load::default() },
-        ..Candidate::default()
+/// What is expected of the prompt where it goes.
+fn forecast(question: &Question<'_>, gathered: &Gathered, choice: &Choice, server: &Server, rank: usize) -> Forecast {
+    if let Err(reason) = question.tokens {
+        return Forecast::Unknown(reason);
+    }
+    let overlap = gathered.candidates[choice.index].overlap;
+    Forecast::Known {
+        prompt_tokens: gathered.prompt_tokens,
+        cached_tokens: overlap.announced_tokens(),
+        booked_tokens: gathered.booked_tokens(choice.index),
+        expected_tokens: overlap.predicted_tokens,
+        caveat: caveat(question.inbound, server, rank).or_else(|| (overlap.predicted_tokens > 0).then_some(EXPECTED)),
     }
 }
 
@@ -80,80 +133,24 @@ fn caveat(inbound: &Inbound, server: &Server, rank: usize) -> Option<&'static st
     of_wire.or_else(|| Some(stream.trust()).filter(|trust| *trust != Trust::Exact).map(Trust::as_str))
 }
 
-/// What makes equal tokens other content for this request. An adapter enters by the name it is served under.
-fn namespace(inbound: &Inbound, is_adapter: bool) -> Namespace<'_> {
-    Namespace { lora: is_adapter.then_some(inbound.model.as_str()), salt: inbound.salt.as_deref() }
-}
+/// More than was announced is expected, so the engine may reuse more than is predicted.
+const EXPECTED: &str = "more is expected than was announced";
 
-/// One prompt's lookups. Its blocks are hashed once for each way in which the candidates cut and tell them apart, which
-/// is one in most fleets.
-struct Lookup<'a, I> {
-    index: &'a I,
-    predictor: Predictor,
-    tokens: &'a [u32],
-    inbound: &'a Inbound,
-    hashed: Vec<(Key, Vec<ContentHash>)>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-struct Key {
-    scheme: Scheme,
-    is_adapter: bool,
-}
-
-impl<'a, I: Index> Lookup<'a, I> {
-    fn new(index: &'a I, question: &Question<'a>) -> Self {
-        let tokens = question.tokens.unwrap_or_default();
-        Self { index, predictor: Predictor::new(), tokens, inbound: question.inbound, hashed: Vec::new() }
-    }
-
-    /// What `rank` will reuse of the prompt.
-    fn predict(&mut self, server: &Server, rank: &Rank) -> Prediction {
-        let stream = rank.stream();
-        let (Some(worker), Some(scheme)) = (stream.worker, stream.profile.scheme) else { return Prediction::default() };
-        let place = self.hashed_by(Key { scheme, is_adapter: server.is_adapter });
-        let hashes = &self.hashed[place].1;
-        self.predictor.predict(self.index, worker, &stream.profile, hashes, self.tokens.len())
-    }
-
-    /// The place of the prompt's hashes under `key`.
-    fn hashed_by(&mut self, key: Key) -> usize {
-        if let Some(place) = self.hashed.iter().position(|(known, _)| *known == key) {
-            return place;
-        }
-        let mut hashes = Vec::new();
-        key.scheme.hash_prompt(namespace(self.inbound, key.is_adapter), self.tokens, &mut hashes);
-        self.hashed.push((key, hashes));
-        self.hashed.len() - 1
+/// The rule that decided, in the words of metrics, logs and headers.
+fn branch(choice: &Choice, steered: Option<Steered>) -> &'static str {
+    match (choice.branch, steered) {
+        (Branch::Home, Some(steered)) => steered.as_str(),
+        (branch, _) => score::word(branch),
     }
 }
 
-/// The record of a decision as a client reads it.
-#[derive(Serialize)]
-struct Explanation<'a> {
-    /// The chosen engine.
-    engine: &'a str,
-    /// Candidates that did not fit into the header: the most expensive ones. With some of them missing, the record
-    /// cannot be decided again.
-    omitted: usize,
-    record: Record,
-}
-
-/// The record of `decision` in at most [`DECISION_HEADER_BYTES_MAX`] bytes; nothing if even the chosen candidate does not fit.
-fn explanation(server: &Server, decision: Decision) -> Option<HeaderValue> {
-    let mut told = Explanation { engine: server.engine.name(), omitted: 0, record: decision.record };
-    let chosen = told.record.choice.worker;
-    let cost = |worker: u32, total_s: f64| (worker != chosen, total_s);
-    loop {
-        let text = serde_json::to_string(&told).ok()?;
-        if text.len() <= DECISION_HEADER_BYTES_MAX {
-            return HeaderValue::from_str(&text).ok();
-        }
-        if told.omitted == 0 {
-            let order = |scored: &kv_routing::Scored| cost(scored.candidate.worker, scored.costs.total_s());
-            told.record.scored.sort_by(|left, right| order(left).partial_cmp(&order(right)).unwrap_or(std::cmp::Ordering::Equal));
-        }
-        told.record.scored.pop()?;
-        told.omitted += 1;
-    }
+/// One line for a decision, whose record can be decided again.
+fn log(server: &Server, rank: usize, branch: &'static str, decision: &kv_routing::Decision) {
+    let (engine, rank) = (server.engine.name(), server.engine.ranks()[rank].number);
+    let kv_routing::Decision { choice, record } = decision;
+    let (prompt_tokens, overlap_tokens, best) =
+        (record.ask.request.prompt_tokens, choice.overlap_tokens, choice.best_overlap_tokens);
+    let (regret_s, candidates) = (choice.regret_s, record.scored.len());
+    let record = serde_json::to_string(record).unwrap_or_default();
+    tracing::info!(engine, rank, branch, prompt_tokens, overlap_tokens, best, regret_s, candidates, record, "decided");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kv_routing::limits::SWEEP_EVERY;
-use kv_routing::liveness::{Cause, Contact, Handle, Options, Task, Ticket, Tracker, Transition, Veto, Vitals, WorkersExhausted};
+use kv_routing::liveness::{Cause, Contact, Handle, Options, Report, Tracker, Transition, Veto, Vitals, WorkersExhausted};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -21,13 +21,6 @@ pub(crate) struct Pulse {
     watch: Arc<Watch>,
     handle: Handle,
     vitals: Vitals,
-}
-
-/// One request under way at a rank. Its drop ends it.
-#[derive(Debug)]
-pub(super) struct Progress {
-    watch: Arc<Watch>,
-    ticket: Ticket,
 }
 
 impl Watch {
@@ -62,7 +55,8 @@ impl Watch {
         self.tracker.lock().counts().transitions(cause)
     }
 
-    fn now(&self) -> Duration {
+    /// The time of everything that is known of the fleet.
+    pub(crate) fn now(&self) -> Duration {
         self.begun.elapsed()
     }
 }
@@ -77,10 +71,14 @@ impl Pulse {
         self.handle == handle
     }
 
-    /// A request is sent to the rank, which has to compute so many tokens of its prompt.
-    pub(super) fn begin(&self, prefill_tokens: u64, is_streamed: bool) -> Progress {
-        let task = if is_streamed { Task::streamed(prefill_tokens) } else { Task::whole(prefill_tokens) };
-        Progress { watch: self.watch.clone(), ticket: self.vitals.begin(self.watch.now(), task) }
+    /// What the rank's requests share with the tracker.
+    pub(super) fn vitals(&self) -> Vitals {
+        self.vitals.clone()
+    }
+
+    /// Its load came, by a poll or by itself.
+    pub(super) fn reported(&self, report: &Report) {
+        self.watch.tracker.lock().handle_load_report(self.watch.now(), self.handle, report);
     }
 
     /// Its engine was heard, by its events or by a connection.
@@ -99,27 +97,22 @@ impl Pulse {
     }
 }
 
-impl Progress {
-    /// A part of the answer came; the first one says that the prompt is computed.
-    pub(super) fn moved(&mut self) {
-        self.ticket.first_token(self.watch.now());
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use kv_routing::liveness::{Task, Ticket};
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn streams_that_pile_up_are_a_veto_until_one_of_them_moves() {
         let watch = Watch::new(Options::default());
         let (idle, busy) = (watch.enlist().unwrap(), watch.enlist().unwrap());
-        let mut streams: Vec<Progress> = (0..4).map(|_| busy.begin(100, true)).collect();
+        let mut streams: Vec<Ticket> = (0..4).map(|_| busy.vitals().begin(watch.now(), Task::streamed(100))).collect();
         let (told, hear) = std::sync::mpsc::channel();
         let sweeping = tokio::spawn(watch.clone().keep_swept(move |transition| _ = told.send(*transition)));
         sleep(Duration::from_secs(4)).await;
         assert_eq!((idle.veto(), busy.veto()), (None, Some(Veto::Wedged)));
-        streams[0].moved();
+        streams[0].first_token(watch.now());
         sleep(SWEEP_EVERY * 2).await;
         assert_eq!(busy.veto(), None);
         let causes: Vec<_> = hear.try_iter().map(|transition| (busy.is(transition.worker), transition.cause)).collect();

@@ -1,6 +1,7 @@
 //! A gateway in front of mock engines, through real sockets on both sides.
 
 mod answers;
+mod decisions;
 mod diagnoses;
 mod events;
 mod failures;
