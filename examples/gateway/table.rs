@@ -67,12 +67,14 @@ fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
     ]
 }
 
-/// What sets the rank apart from others in decisions; if nothing does, how far its index can be believed.
+/// How far its index can be believed, or that it is down; and what sets the rank apart from others in decisions.
 fn state(app: &App, engine: &Engine, rank: &Rank) -> String {
-    match because(app, engine, rank).as_slice() {
-        [] => rank.stream().trust().as_str().to_owned(),
-        words => words.join(", "),
+    if !engine.is_ready() {
+        return "down".to_owned();
     }
+    let trust = rank.stream().trust().as_str();
+    let words: Vec<&str> = [trust].into_iter().chain(because(app, engine, rank)).collect();
+    words.join(", ")
 }
 
 /// Requests that wait, by the rank's own account.

@@ -17,6 +17,8 @@ pub(crate) struct Warmth {
     members: BTreeSet<u32>,
     /// Those that could serve when it was looked last.
     serving: BTreeSet<u32>,
+    /// Somebody is neither thin nor young: while all are alike, nobody is warmed.
+    any_is_settled: bool,
 }
 
 /// One rank, as it is now.
@@ -57,7 +59,7 @@ fn sizes(app: &App) -> Vec<Size> {
 
 impl Warmth {
     pub(super) fn new(options: Options) -> Self {
-        Self { warmup: Warmup::new(options), members: BTreeSet::new(), serving: BTreeSet::new() }
+        Self { warmup: Warmup::new(options), members: BTreeSet::new(), serving: BTreeSet::new(), any_is_settled: false }
     }
 
     pub(super) fn choose(
@@ -87,6 +89,16 @@ impl Warmth {
         }
         let members = sizes.iter().filter(|size| self.members.contains(&size.worker));
         self.warmup.handle_sizes(now, members.map(|size| (size.worker, size.blocks)));
+        self.any_is_settled = self.members.iter().any(|worker| !self.warmup.is_warming(now, *worker));
+    }
+
+    /// Why the rank gets more than its due, in a word.
+    pub(crate) fn word(&self, now: Duration, worker: u32) -> Option<&'static str> {
+        match () {
+            () if self.is_thin(worker) => Some("thin"),
+            () if self.any_is_settled && self.is_warming(now, worker) => Some("young"),
+            () => None,
+        }
     }
 
     pub(crate) fn is_thin(&self, worker: u32) -> bool {
@@ -121,6 +133,7 @@ mod tests {
         assert_eq!((warmth.level(), warmth.is_thin(1)), (5_500, false));
         warmth.measure(MINUTE, &[size(0, 5_000), size(1, 0), size(2, 5_500)]);
         assert!(warmth.is_thin(1) && warmth.is_warming(MINUTE, 1));
+        assert_eq!([0, 1].map(|worker| warmth.word(MINUTE, worker)), [None, Some("thin")]);
         let hit = Question { best_blocks: 10, request_blocks: 20 };
         let choices = (0..8).filter_map(|seed| warmth.choose(MINUTE, hit, |_| Some(0), seed)).map(|choice| choice.worker);
         assert_eq!(choices.collect::<Vec<_>>(), [1]);
@@ -133,11 +146,13 @@ mod tests {
         let mut warmth = Warmth::new(Options::default());
         let sizes = |first: Size| [first, size(1, 5_000), size(2, 5_000)];
         warmth.measure(Duration::ZERO, &sizes(size(0, 5_000)));
+        assert_eq!(warmth.word(Duration::ZERO, 0), None, "all are young");
         warmth.measure(2 * MINUTE, &sizes(size(0, 5_000)));
         assert!(!warmth.is_warming(2 * MINUTE, 0), "its time is over");
         warmth.measure(3 * MINUTE, &sizes(Size { serves: false, ..size(0, 5_000) }));
         warmth.measure(3 * MINUTE, &sizes(size(0, 5_000)));
         assert!(warmth.is_warming(3 * MINUTE, 0) && !warmth.is_warming(3 * MINUTE, 1), "its veto ended");
+        assert_eq!([0, 1].map(|worker| warmth.word(3 * MINUTE, worker)), [Some("young"), None]);
         warmth.measure(4 * MINUTE, &sizes(Size { is_up: false, serves: false, ..size(0, 0) }));
         assert!(!warmth.is_thin(0) && !warmth.is_warming(4 * MINUTE, 0), "nobody can warm it");
     }

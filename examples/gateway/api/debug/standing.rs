@@ -81,10 +81,7 @@ pub(in crate::gateway) fn because(app: &App, engine: &Engine, rank: &Rank) -> Ve
     say(drift == kv_routing::audit::State::HoldsLess, "overlap discounted: answers reuse less");
     say(drift == kv_routing::audit::State::HoldsMore, "credited: answers reuse more");
     if let Some(warmth) = app.decider.steering.warmth() {
-        let warmth = warmth.lock();
-        let thin = warmth.is_thin(rank.worker);
-        say(thin, "thin");
-        say(!thin && warmth.is_warming(rank.books.now(), rank.worker), "young");
+        words.extend(warmth.lock().word(rank.books.now(), rank.worker));
     }
     words
 }
