@@ -176,3 +176,40 @@ impl Books {
         self.is_wanted_anew.swap(false, Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kv_events::relay::LoadCore;
+    use kv_routing::liveness::Options;
+
+    use super::*;
+
+    fn books(engine: &str) -> Books {
+        let common = Common::new(Watch::new(Options::default()), &DecisionSettings::default());
+        let pulse = common.watch.enlist().unwrap();
+        common.books(3, &engine.parse().unwrap(), &pulse)
+    }
+
+    fn record(sample: u64, waiting: u32) -> LoadSample {
+        LoadSample { core: LoadCore { waiting, ..LoadCore::default() }, telemetry: None, sample }
+    }
+
+    #[test]
+    fn an_engine_s_own_thresholds_win() {
+        let view = View { waiting: 9, sampled_at: Some(Duration::ZERO), ..View::default() };
+        let overloaded = |engine| books(engine).is_overloaded(&view);
+        let expected =
+            [("http://h:1", true), ("http://h:1,overload-waiting=9", false), ("http://h:1,overload-waiting=off", false)];
+        expected.into_iter().for_each(|(engine, expected)| assert_eq!(overloaded(engine), expected, "{engine}"));
+    }
+
+    #[test]
+    fn what_is_pushed_need_not_be_asked_for_and_counts_once() {
+        let (books, interval) = (books("http://h:1"), Duration::from_secs(10));
+        assert!(books.wants_poll(interval));
+        books.pushed(&record(0, 4));
+        books.pushed(&record(0, 4));
+        assert!(!books.wants_poll(interval));
+        assert_eq!((books.view().waiting, books.load_counts().accepted), (4, 1));
+    }
+}

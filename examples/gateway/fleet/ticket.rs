@@ -270,6 +270,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_expected_beyond_the_index_is_said_and_need_not_be_computed() {
+        let expected =
+            Forecast::Known { prompt_tokens: 64, cached_tokens: 16, booked_tokens: 32, expected_tokens: 32, caveat: None };
+        let (engine, ticket) = ticket(expected);
+        assert_eq!(engine.ranks()[0].books.view().queued_tokens, 16);
+        let mut headers = HeaderMap::new();
+        ticket.describe(&mut headers);
+        assert_eq!(
+            (&headers[X_KV_PREDICTED_TOKENS], &headers[X_KV_EXPECTED_TOKENS], &headers[X_KV_BRANCH]),
+            (&"16".parse().unwrap(), &"32".parse().unwrap(), &"hit".parse().unwrap())
+        );
+    }
+
+    #[test]
     fn a_prediction_goes_with_a_request_that_came_to_nothing() {
         let (engine, ticket) = ticket(known(0));
         let predictions = engine.ranks()[0].books.predictions().unwrap().clone();

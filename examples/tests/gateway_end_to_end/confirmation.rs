@@ -1,11 +1,11 @@
 //! Engines whose answers say that the index is wrong about them.
 
 use kv_examples::gateway::{DecisionSettings, PolicyKind};
-use kv_examples::mock_engine::MockConfig;
+use kv_examples::mock_engine::{MockConfig, MockFleet};
 use serde_json::json;
 
 use crate::decided::{decided, metric};
-use crate::site::{completion, eventually, fast, prompt};
+use crate::site::{Answer, Site, completion, eventually, fast, prompt, settings};
 
 // Deliver 6: the events of evictions are lost and nobody on the wire can tell.
 #[tokio::test(flavor = "multi_thread")]
@@ -33,6 +33,36 @@ async fn an_engine_that_reuses_less_than_its_index_says_is_learned_anew() {
     assert!(metric(&site, "kv_audited_answers_total{drift=\"less\"} ").await >= 3.0);
     let answer = site.complete(&prompt(2, 160)).await;
     assert_eq!((answer.predicted, answer.cached), (Some(144), Some(144)));
+    site.stop().await;
+}
+
+// Nothing can be asked of it, so its overlap stays discounted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_without_a_replay_socket_that_reuses_less_is_discounted() {
+    let fleet = MockFleet::start(MockConfig { engines: 1, kv_blocks: 40, ..fast() }).await.unwrap();
+    let mut settings = settings(&[&fleet]);
+    settings.engines[0].replay = None;
+    let site = Site::in_front_of(fleet, settings).await;
+    for family in 0..4 {
+        site.complete(&prompt(family, 160)).await;
+    }
+    site.fault("0", "hollow?batches=4").await;
+    for family in 10..14 {
+        assert_eq!(site.post("/v1/completions", &completion(&prompt(family, 160))).await.status, 200);
+    }
+    for family in 0..3 {
+        let answer = site.post("/v1/completions", &completion(&prompt(family, 160))).await;
+        assert_eq!((answer.predicted, answer.cached), (Some(144), Some(0)));
+    }
+    let rank = site.ranks().await.remove(0);
+    assert_eq!(
+        (&rank["index_drift"], &rank["because"]),
+        (&json!("holds-less"), &json!(["overlap discounted: answers reuse less"]))
+    );
+    let request = site.client.post(site.url("/v1/completions")).header("x-kv-explain", "1");
+    let answer = Answer::read(request.json(&completion(&prompt(3, 160))).send().await.unwrap()).await;
+    let scored = &answer.decision.unwrap()["record"]["scored"][0];
+    assert_eq!((&scored["candidate"]["degraded"], &scored["credit_tokens"]), (&json!(true), &json!(72.0)), "{scored}");
     site.stop().await;
 }
 

@@ -42,6 +42,21 @@ async fn loads_are_asked_for_where_the_engine_tells_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_shall_not_be_asked_is_not() {
+    for (load_interval, asked) in [(often().load_interval, [false, true]), (None, [false, false])] {
+        let fleet = MockFleet::start(MockConfig { engines: 2, ..fast() }).await.unwrap();
+        let mut settings = Settings { decision: DecisionSettings { load_interval, ..often() }, ..settings(&[&fleet]) };
+        settings.engines[0].load = LoadSource::Off;
+        let site = Site::in_front_of(fleet, settings).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let workers = site.json("/debug/workers").await;
+        let told = [0, 1].map(|engine: usize| workers[engine]["load_polls"]["outcomes"]["answered"].as_u64() > Some(1));
+        assert_eq!(told, asked, "{workers}");
+        site.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_load_is_counted_by_its_reason_and_no_request_notices() {
     let site = decided(MockConfig { engines: 2, ..fast() }, PolicyKind::Blend, often()).await;
     let name = site.json("/debug/workers").await[0]["name"].as_str().unwrap().to_owned();
