@@ -69,7 +69,9 @@ async fn an_engine_without_a_replay_socket_that_reuses_less_is_discounted() {
 // Behaviour 4's known limit: a publisher that restarts announces nothing that its engine kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_reuses_more_than_it_announced_is_credited_with_it() {
-    let site = decided(MockConfig { engines: 2, ..fast() }, PolicyKind::CacheAware, DecisionSettings::default()).await;
+    // So that what is expected is the audit's credit.
+    let decision = DecisionSettings { predict_for: None, ..DecisionSettings::default() };
+    let site = decided(MockConfig { engines: 2, ..fast() }, PolicyKind::CacheAware, decision).await;
     for family in 0..12 {
         site.complete(&prompt(family, 160)).await;
     }
