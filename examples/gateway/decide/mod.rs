@@ -152,5 +152,5 @@ fn log(server: &Server, rank: usize, branch: &'static str, decision: &kv_routing
         (record.ask.request.prompt_tokens, choice.overlap_tokens, choice.best_overlap_tokens);
     let (regret_s, candidates) = (choice.regret_s, record.scored.len());
     let record = serde_json::to_string(record).unwrap_or_default();
-    tracing::info!(engine, rank, branch, prompt_tokens, overlap_tokens, best, regret_s, candidates, record, "decided");
+    tracing::info!(engine, rank, branch, prompt_tokens, overlap_tokens, best, regret_s, candidates, %record, "decided");
 }

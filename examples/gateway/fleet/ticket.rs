@@ -136,6 +136,8 @@ impl Ticket {
         if self.placement.engine.spec().events.is_none() || rank.books.era() != self.era {
             return;
         }
+        // A prediction finds at least half of what siblings share, so all that is reused beyond the index may be theirs.
+        let booked_tokens = if booked_tokens > 0 { prompt_tokens.saturating_sub(indexed_tokens) } else { 0 };
         let answer = Answer { prompt_tokens, indexed_tokens, booked_tokens, cached_tokens };
         let anew = rank.books.auditor().weigh(rank.books.now(), rank.worker, answer);
         // Whoever else is due is asked again with the next round.
@@ -314,6 +316,18 @@ mod tests {
         assert_eq!(rank.books.auditor().counts().answers, before);
         (0..3).for_each(|_| answer(0, 48));
         assert_eq!((rank.books.drift(), rank.books.credit_tokens(64, 0)), (State::HoldsMore, 48));
+    }
+
+    #[test]
+    fn what_siblings_leave_behind_is_no_drift() {
+        let engine = Arc::new(Engine::with_events());
+        let sibling =
+            Forecast::Known { prompt_tokens: 64, cached_tokens: 0, booked_tokens: 16, expected_tokens: 16, caveat: None };
+        for _ in 0..8 {
+            Ticket::book(placement(&engine, sibling), Arc::default()).answered(Some(usage(Some(48))));
+        }
+        let books = &engine.ranks()[0].books;
+        assert_eq!((books.drift(), books.auditor().counts().agreed), (State::Sound, 8));
     }
 
     #[test]

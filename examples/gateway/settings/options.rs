@@ -97,10 +97,6 @@ pub struct Options {
     #[arg(long)]
     pub log_decisions: bool,
 
-    /// What decisions are made from.
-    #[command(flatten)]
-    pub tuning: Tuning,
-
     /// How many mock engines to start
     #[arg(long, value_name = "COUNT", default_value_t = 4, conflicts_with_all = ["engines", "config"])]
     pub mock_engines: usize,
@@ -120,6 +116,10 @@ pub struct Options {
     /// Start the mock engines but send them nothing
     #[arg(long, conflicts_with_all = ["engines", "config"])]
     pub no_demo_load: bool,
+
+    /// What decisions are made from. Last, for its heading in the help goes on.
+    #[command(flatten)]
+    pub tuning: Tuning,
 }
 
 const EXAMPLES: &str = "\
