@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kv_index::Digest;
-use kv_routing::Router;
 
+use super::decide::Decider;
 use super::fleet::{Fleet, StreamState};
 use super::index::FleetIndex;
 use super::metrics::Metrics;
@@ -18,7 +18,7 @@ pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) fleet: Fleet,
     pub(crate) index: FleetIndex,
-    pub(crate) router: Router,
+    pub(crate) decider: Decider,
     pub(crate) tokens: Tokens,
     pub(crate) proxy: Proxy,
     pub(crate) metrics: Arc<Metrics>,
@@ -28,8 +28,18 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(settings: Settings, fleet: Fleet, index: FleetIndex, tokens: Tokens, proxy: Proxy) -> Self {
-        let router = Router::new(settings.policy.into());
-        Self { settings, fleet, index, router, tokens, proxy, metrics: Arc::default(), decided: AtomicU64::new(0) }
+        let decider = Decider::new(&settings);
+        Self { settings, fleet, index, decider, tokens, proxy, metrics: Arc::default(), decided: AtomicU64::new(0) }
+    }
+
+    /// The state of a gateway that serves nobody.
+    #[cfg(test)]
+    pub(crate) fn alone(settings: Settings) -> Self {
+        let proxy = Proxy::new(settings.max_wait, None, tokio_util::sync::CancellationToken::new());
+        let tokens = Tokens::open(None, None, proxy.questions().clone()).expect("there is no file to read");
+        let index = FleetIndex::new(settings.kv_index, 1).expect("one lane can be");
+        let fleet = Fleet::new(&settings.engines, settings.liveness, &settings.decision).expect("they can be watched");
+        Self::new(settings, fleet, index, tokens, proxy)
     }
 
     /// A seed for the next decision: the settings' and the request's number, so that turns count up.

@@ -43,6 +43,25 @@ pub(crate) const POLL_MAX: Duration = Duration::from_secs(5);
 /// Longest wait for an engine's `/tokenize`. Beyond it, the request is better off routed by load.
 pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
 
+/// How often an engine that pushes no load is asked for it: what routers in the field do. Half as much again is how long an answer counts.
+pub(crate) const LOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// Longest wait for an engine's load: a load that is older says nothing of now.
+pub(crate) const LOAD_MAX: Duration = Duration::from_secs(3);
+
+/// How long a session is remembered by default: a conversation that is quiet for longer has been evicted.
+pub(crate) const SESSION_FOR: Duration = Duration::from_hours(1);
+
+/// How often ranks are looked at for warm-up, and repairs for their time: as often as the library wants sizes.
+pub(crate) const KEEP_EVERY: Duration = kv_routing::limits::SIZES_EVERY;
+
+/// Tokens of an answer that are counted into a rank's memory beforehand, at most: clients allow far more than they get. Conversations of the
+/// Mooncake trace have answers of 343 tokens on average.
+pub(crate) const ANSWER_TOKENS: u64 = 512;
+
+/// The size of a block that is assumed for engines that have announced none, to tell siblings by: vLLM's default. In tokens.
+pub(crate) const BLOCK_TOKENS: std::num::NonZeroU32 = std::num::NonZeroU32::new(16).unwrap();
+
 /// What a client is told to wait for when no engine is ready, in seconds: about one poll.
 pub(crate) const RETRY_AFTER_S: u64 = 2;
 

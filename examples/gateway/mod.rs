@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            clients                                  engines
-//!   POST /v1/completions ─► request ─► tokens ─► route ─► proxy ─► POST /v1/completions
+//!   POST /v1/completions ─► request ─► tokens ─► decide ► proxy ─► POST /v1/completions
 //!                                                  │ ▲       └ usage ─► predicted against reported
 //!                                                  ▼ │
 //!                                       kv-routing   kv-index ◄─ lanes ◄─ feed ◄─ kv-events ◄─ ZeroMQ, or a relay's gRPC
@@ -17,6 +17,7 @@
 
 mod api;
 mod app;
+mod decide;
 mod demo;
 mod fleet;
 mod index;
@@ -24,7 +25,6 @@ mod limits;
 mod metrics;
 mod proxy;
 mod request;
-mod route;
 mod run;
 mod screen;
 mod server;
@@ -36,7 +36,7 @@ pub use self::fleet::WatchError;
 pub use self::run::{RunError, run};
 pub use self::server::{Gateway, StartError};
 pub use self::settings::{
-    ApiKey, ApiKeyError, EngineSpec, EngineSpecError, EventSource, FileError, IndexKind, Options, PolicyKind, Seconds,
-    SecondsError, Settings, SettingsError,
+    ApiKey, ApiKeyError, DecisionSettings, EngineSpec, EngineSpecError, EventSource, FileError, Header, IndexKind, Limit,
+    LoadSource, Measure, NumberError, Options, PolicyKind, Seconds, SecondsError, Settings, SettingsError, Share, Tuning,
 };
 pub use self::tokens::TokenFilesError;

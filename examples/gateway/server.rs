@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::router;
 use super::app::App;
+use super::decide::keep;
 use super::fleet::{Fleet, WatchError, sensible_lanes};
 use super::index::FleetIndex;
 use super::limits::{GRACE, GRACE_LAST};
@@ -71,9 +72,10 @@ impl Gateway {
         let proxy = Proxy::new(settings.max_wait, settings.api_key.as_ref(), cut.clone());
         let tokens = Tokens::open(settings.tokenizer.as_deref(), settings.chat_template.as_deref(), proxy.questions().clone())?;
         let index = FleetIndex::new(settings.kv_index, settings.lanes.unwrap_or_else(sensible_lanes))?;
-        let fleet = Fleet::new(&settings.engines, settings.liveness)?;
+        let fleet = Fleet::new(&settings.engines, settings.liveness, &settings.decision)?;
         index.watch(&fleet, proxy.questions(), &mut watching).await?;
         let app = Arc::new(App::new(settings, fleet, index, tokens, proxy));
+        watching.spawn(keep(app.clone()));
         let serving = tokio::spawn(serve(listener, app.clone(), closing.clone()));
         Ok(Self { app, address, closing, cut, serving, watching })
     }

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use kv_routing::load::View;
 use tokio::time::sleep;
 
+use super::api::because;
 use super::app::App;
 use super::fleet::{Engine, Rank};
 use super::limits::TABLE_EVERY;
@@ -47,26 +49,37 @@ impl Table {
 }
 
 fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
-    let (stream, tally) = (rank.stream(), &rank.tally);
+    let (stream, tally, view) = (rank.stream(), &rank.tally, rank.books.view());
     let name = if engine.ranks().len() > 1 { format!("{}#{}", engine.name(), rank.number) } else { engine.name().to_owned() };
     let told = tally.compared.value() > 0;
     let if_told = |text: String| if told { text } else { "-".to_owned() };
     [
         name,
-        match rank.pulse.veto() {
-            _ if !engine.is_ready() => "down",
-            Some(veto) => veto.as_str(),
-            None => stream.trust().as_str(),
-        }
-        .to_owned(),
+        state(app, engine, rank),
         grouped(app.blocks(&stream)),
         grouped(tally.requests.value()),
-        grouped(tally.in_flight.value()),
+        grouped(u64::from(view.in_flight)),
+        waiting(&view),
         tally.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
         if_told(grouped(tally.predicted_tokens.value())),
         if_told(grouped(tally.cached_tokens.value())),
         if_told(format!("{}/{}", tally.equal.value(), tally.compared.value())),
     ]
+}
+
+/// How far its index can be believed, or that it is down; and what sets the rank apart from others in decisions.
+fn state(app: &App, engine: &Engine, rank: &Rank) -> String {
+    if !engine.is_ready() {
+        return "down".to_owned();
+    }
+    let trust = rank.stream().trust().as_str();
+    let words: Vec<&str> = [trust].into_iter().chain(because(app, engine, rank)).collect();
+    words.join(", ")
+}
+
+/// Requests that wait, by the rank's own account.
+fn waiting(view: &View) -> String {
+    if view.is_reported() { grouped(u64::from(view.waiting)) } else { "-".to_owned() }
 }
 
 /// Columns as wide as their widest cell; names and words to the left, numbers to the right.
@@ -98,8 +111,9 @@ fn grouped(number: u64) -> String {
     text
 }
 
-const COLUMNS: usize = 9;
-const HEAD: [&str; COLUMNS] = ["worker", "state", "blocks", "requests", "running", "hit rate", "predicted", "reported", "equal"];
+const COLUMNS: usize = 10;
+const HEAD: [&str; COLUMNS] =
+    ["worker", "state", "blocks", "requests", "running", "waiting", "hit rate", "predicted", "reported", "equal"];
 /// Columns of words come first.
 const WORD_COLUMNS: usize = 2;
 

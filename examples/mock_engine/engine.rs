@@ -50,6 +50,10 @@ pub(super) struct HttpFaults {
     pub(super) fail_after_tokens: Option<usize>,
     /// Requests are held back this long before the scheduler sees them.
     pub(super) admit_delay_ms: u64,
+    /// Questions for the load are answered with this status.
+    pub(super) load_status: Option<u16>,
+    /// They are answered with what no load can be.
+    pub(super) load_garbled: bool,
 }
 
 /// Where the faults of an engine stand.

@@ -11,11 +11,11 @@ use futures_util::StreamExt;
 
 use super::ApiError;
 use crate::gateway::app::App;
+use crate::gateway::decide::Question;
 use crate::gateway::fleet::Server;
 use crate::gateway::proxy::Failure;
 use crate::gateway::proxy::headers::wants_explanation;
 use crate::gateway::request::{Inbound, Route};
-use crate::gateway::route::Question;
 
 pub(super) async fn serve(State(app): State<Arc<App>>, request: Request) -> Response {
     answer(&app, request).await.unwrap_or_else(|error| {
@@ -36,6 +36,7 @@ async fn answer(app: &App, request: Request) -> Result<Response, ApiError> {
     let question = Question {
         inbound: &inbound,
         tokens: tokens.as_deref().map_err(|reason| *reason),
+        session: app.decider.steering.session(&parts.headers),
         explain: wants_explanation(&parts.headers),
     };
     send(app, &question, &parts.headers, servers).await
@@ -44,9 +45,10 @@ async fn answer(app: &App, request: Request) -> Result<Response, ApiError> {
 /// Sends the request to the best of `servers`, and to another one if that fails before the client has got anything. Once
 /// only: a request that brings engines down must not visit all of them.
 async fn send(app: &App, question: &Question<'_>, headers: &HeaderMap, mut servers: Vec<Server>) -> Result<Response, ApiError> {
-    let mut retried = false;
+    let (mut retried, mut attempts) = (false, app.decider.sheds.request());
     loop {
-        let ticket = app.decide(question, &servers);
+        let refused = |refused| ApiError::no_room(refused, &question.inbound.model, app.decider.retry_after);
+        let ticket = app.decide(question, &servers, &mut attempts).map_err(refused)?;
         match app.proxy.send(question.inbound, headers, ticket).await {
             Ok(response) => return Ok(response),
             Err(Failure::Engine { engine, reason }) if !retried && servers.len() > 1 => {

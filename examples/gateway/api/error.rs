@@ -1,8 +1,11 @@
 //! What a client is told when the gateway cannot serve it, in the shape of OpenAI's API.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use kv_routing::NoCandidate;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -25,6 +28,8 @@ pub(crate) enum ApiError {
     UnknownModel { model: String },
     #[error("no engine that serves `{model}` is ready")]
     NotReady { model: String },
+    #[error("{reason}; try again in {retry_after_s} s")]
+    NoRoom { reason: String, retry_after_s: u64 },
     #[error("the gateway has no route {method} {path}")]
     UnknownRoute { method: String, path: String },
     #[error("{path} does not take {method}")]
@@ -57,13 +62,26 @@ impl ApiError {
         Self::Invalid { param: Some(param), reason: reason.into() }
     }
 
+    /// What is said of a request for `model` that no rank had room for.
+    pub(crate) fn no_room(refused: NoCandidate, model: &str, retry_after: Duration) -> Self {
+        match refused {
+            NoCandidate::EmptyPool | NoCandidate::NoneReady { .. } => Self::NotReady { model: model.to_owned() },
+            _ => Self::NoRoom { reason: refused.to_string(), retry_after_s: whole_seconds(retry_after) },
+        }
+    }
+
+    /// When whoever comes back should come back, in seconds.
+    const fn retry_after_s(&self) -> u64 {
+        if let Self::NoRoom { retry_after_s, .. } = self { *retry_after_s } else { RETRY_AFTER_S }
+    }
+
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::Invalid { .. } => StatusCode::BAD_REQUEST,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownModel { .. } | Self::UnknownRoute { .. } => StatusCode::NOT_FOUND,
             Self::WrongMethod { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotReady { .. } | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotReady { .. } | Self::NoRoom { .. } | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream { .. } => StatusCode::BAD_GATEWAY,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -76,6 +94,7 @@ impl ApiError {
             Self::TooLarge { .. } => "request_too_large",
             Self::UnknownModel { .. } => "model_not_found",
             Self::NotReady { .. } => "no_ready_engine",
+            Self::NoRoom { .. } => "overloaded",
             Self::UnknownRoute { .. } => "unknown_route",
             Self::WrongMethod { .. } => "method_not_allowed",
             Self::Upstream { .. } => "engine_failed",
@@ -116,10 +135,15 @@ impl IntoResponse for ApiError {
         let message = self.to_string();
         let mut response = (self.status(), Json(self.body(&message))).into_response();
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after_s()));
         }
         response
     }
+}
+
+/// Not too soon, and not at once.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1)
 }
 
 #[cfg(test)]
@@ -143,5 +167,8 @@ mod tests {
         let header = |error: ApiError| error.into_response().headers().get(header::RETRY_AFTER).cloned();
         assert_eq!(header(ApiError::NotReady { model: "m".to_owned() }), Some(HeaderValue::from(RETRY_AFTER_S)));
         assert_eq!(header(ApiError::TooLarge { limit: 1 }), None);
+        let refused = |wait_ms| ApiError::no_room(NoCandidate::Shed { candidates: 2 }, "m", Duration::from_millis(wait_ms));
+        assert_eq!([3_000, 3_001, 0].map(|wait_ms| header(refused(wait_ms))), [3, 4, 1].map(|s: u64| Some(HeaderValue::from(s))));
+        assert_eq!((refused(1).code(), refused(1).status()), ("overloaded", StatusCode::SERVICE_UNAVAILABLE));
     }
 }

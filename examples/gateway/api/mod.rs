@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
 
+pub(super) use self::debug::because;
 pub(crate) use self::error::ApiError;
 use super::app::App;
 use super::request::Route;
@@ -42,7 +43,7 @@ async fn health(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let text = app.metrics.render(&app.fleet, &app.index.lanes(), |stream| app.blocks(stream));
+    let text = app.metrics.render(&app);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use kv_routing::adapter::tokio::Watch;
+use kv_events::Dialect;
 use kv_routing::liveness::WorkersExhausted;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
+use super::books::Common;
+use super::loads::Polls;
 use super::models::ModelCard;
 use super::rank::Rank;
 use crate::gateway::settings::EngineSpec;
@@ -17,6 +20,7 @@ use crate::gateway::settings::EngineSpec;
 pub(crate) struct Engine {
     spec: EngineSpec,
     ranks: Vec<Rank>,
+    pub(crate) polls: Polls,
     state: RwLock<EngineState>,
     /// An answer of this engine has told its cached tokens. Engines that tell them leave a zero out.
     tells_cached: AtomicBool,
@@ -38,18 +42,40 @@ impl Engine {
     ///
     /// # Errors
     /// [`WorkersExhausted`] when no more ranks can be watched.
-    pub(super) fn new(spec: EngineSpec, first_worker: u32, watch: &Watch) -> Result<Self, WorkersExhausted> {
-        let rank = |rank| Ok(Rank::new(rank, first_worker + rank, watch.enlist()?));
+    pub(super) fn new(spec: EngineSpec, first_worker: u32, common: &Common) -> Result<Self, WorkersExhausted> {
+        let rank = |rank| {
+            let (pulse, worker) = (common.watch.enlist()?, first_worker + rank);
+            let books = common.books(worker, &spec, &pulse);
+            Ok(Rank::new(rank, worker, pulse, books))
+        };
         let ranks = (0..spec.ranks).map(rank).collect::<Result<_, _>>()?;
-        let (state, doubted) = (RwLock::default(), Notify::new());
-        Ok(Self { spec, ranks, state, tells_cached: AtomicBool::new(false), tokenizes: AtomicBool::new(true), doubted })
+        Ok(Self {
+            spec,
+            ranks,
+            polls: Polls::default(),
+            state: RwLock::default(),
+            tells_cached: AtomicBool::new(false),
+            tokenizes: AtomicBool::new(true),
+            doubted: Notify::new(),
+        })
     }
 
     /// An engine without a fleet.
     #[cfg(test)]
     pub(super) fn alone() -> Self {
         let spec = EngineSpec::at("http://h:1").expect("it is an address");
-        Self::new(spec, 0, &Watch::new(kv_routing::liveness::Options::default())).expect("one rank can be watched")
+        let watch = kv_routing::adapter::tokio::Watch::new(kv_routing::liveness::Options::default());
+        Self::new(spec, 0, &Common::new(watch, &crate::gateway::settings::DecisionSettings::default()))
+            .expect("one rank can be watched")
+    }
+
+    /// One that tells its events.
+    #[cfg(test)]
+    pub(super) fn with_events() -> Self {
+        let watch = kv_routing::adapter::tokio::Watch::new(kv_routing::liveness::Options::default());
+        let spec = "http://h:1,events=tcp://h:2".parse().expect("it is a specification");
+        Self::new(spec, 0, &Common::new(watch, &crate::gateway::settings::DecisionSettings::default()))
+            .expect("one rank can be watched")
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -91,7 +117,16 @@ impl Engine {
 
     /// Requests in flight on all ranks.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.ranks.iter().map(|rank| rank.tally.in_flight.value()).sum()
+        self.ranks.iter().map(|rank| u64::from(rank.books.view().in_flight)).sum()
+    }
+
+    /// Whose events they are, as far as these have told.
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        self.ranks.iter().find_map(|rank| rank.stream().profile.dialect)
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.ranks[0].books.now()
     }
 
     pub(crate) fn tells_cached(&self) -> bool {

@@ -12,7 +12,7 @@ use kv_events::adapter::grpc::SubscriptionEvent;
 use kv_events::adapter::zmq::{ReplayEnd, ReplayEvent, SubscriberEvent};
 use kv_events::admission::{Request, Step};
 use kv_events::wire::frame::{self, FrameError, ReplayAnswer};
-use kv_events::{Delivery, Follower, ReplayOutcome};
+use kv_events::{Delivery, Follower, ReplayOutcome, Trust};
 use kv_index::Index;
 use kv_index::lanes::Refusal;
 use tokio::task::spawn_blocking;
@@ -126,7 +126,13 @@ where
     fn relayed(&mut self, event: SubscriptionEvent) {
         let (now, number) = (self.now(), self.rank().number);
         match event {
-            SubscriptionEvent::Update { update, bytes } => update.hand_to(now, bytes, &mut self.follower),
+            SubscriptionEvent::Update { update, bytes } => {
+                self.rank().pulse.heard();
+                if let Some(load) = &update.load {
+                    self.rank().pushed(load);
+                }
+                update.hand_to(now, bytes, &mut self.follower);
+            }
             SubscriptionEvent::Connected => {
                 tracing::info!(engine = self.engine.name(), rank = number, "subscribed to the relay");
                 self.last_error = None;
@@ -211,6 +217,11 @@ where
             return self.renew().await;
         }
         self.follower.handle_findings(self.now(), stream.findings);
+        if self.rank().books.take_wish() {
+            let (engine, rank) = (self.engine.name(), self.rank().number);
+            let asked = self.follower.handle_mistrusted(self.now());
+            tracing::warn!(engine, rank, asked, "the index overstates the rank: its stream is to be learned anew");
+        }
     }
 
     /// Whether a panic has ended the stream, once the lane has done what it was given before.
@@ -243,11 +254,24 @@ where
     }
 
     fn publish(&self) {
+        self.begin_era();
         self.rank().publish(|state| {
             state.batches = BatchCounts::of(self.follower.counts(), self.unreadable);
             state.connected = self.follower.is_connected();
             state.last_error.clone_from(&self.last_error);
         });
+    }
+
+    /// Once a stream that was begun anew holds what it is to hold, what was seen of it before says nothing any more.
+    fn begin_era(&self) {
+        let counts = self.follower.counts();
+        if self.follower.is_replaying() || self.follower.trust() == Trust::Resyncing {
+            return;
+        }
+        let era = counts.rebuilds + counts.restarts + counts.failures;
+        if self.rank().books.begins_era(era) {
+            tracing::debug!(engine = self.engine.name(), rank = self.rank().number, era, "learned anew");
+        }
     }
 
     /// The follower's time.

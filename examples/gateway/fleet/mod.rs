@@ -1,11 +1,15 @@
 //! The engines, what is known of them, and the tasks that keep it known.
 
 mod applier;
+mod auditor;
+mod books;
 mod checkup;
 mod engine;
 mod feed;
+mod kept;
 mod laned;
 mod line;
+mod loads;
 mod models;
 mod poll;
 mod rank;
@@ -16,6 +20,7 @@ mod ticket;
 mod trouble;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kv_events::Follower;
 use kv_events::adapter::zmq::BindError;
@@ -27,21 +32,23 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+pub(crate) use self::books::Common;
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 use self::line::Line;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
-pub(crate) use self::ticket::{Forecast, Ticket};
+pub(crate) use self::ticket::{Forecast, Placement, Ticket};
 use super::api::ApiError;
-use super::settings::EngineSpec;
+use super::settings::{DecisionSettings, EngineSpec, LoadSource};
 
 /// All engines, in the order of the settings.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     engines: Vec<Arc<Engine>>,
-    watch: Watch,
+    common: Common,
+    load_interval: Option<Duration>,
 }
 
 /// An engine that can serve a request's model now.
@@ -68,31 +75,48 @@ pub enum WatchError {
 }
 
 impl Fleet {
-    /// Engines of `specs`, whose ranks are passed over when they show no life for as long as `options` say.
+    /// Engines of `specs`, whose ranks are passed over when they show no life for as long as `options` say, and are booked and
+    /// asked for their loads as `settings` say.
     ///
     /// # Errors
     /// [`WatchError::Fleet`].
-    pub(crate) fn new(specs: &[EngineSpec], options: liveness::Options) -> Result<Self, WatchError> {
-        let watch = Watch::new(options);
+    pub(crate) fn new(specs: &[EngineSpec], options: liveness::Options, settings: &DecisionSettings) -> Result<Self, WatchError> {
+        let common = Common::new(Watch::new(options), settings);
         let mut workers = 0;
         let engine = |spec: &EngineSpec| {
             let first = workers;
             workers += spec.ranks;
-            Ok(Arc::new(Engine::new(spec.clone(), first, &watch)?))
+            Ok(Arc::new(Engine::new(spec.clone(), first, &common)?))
         };
         let engines = specs.iter().map(engine).collect::<Result<_, liveness::WorkersExhausted>>()?;
-        Ok(Self { engines, watch })
+        Ok(Self { engines, common, load_interval: settings.load_interval })
     }
 
     /// Who keeps an eye on the ranks.
     pub(crate) fn life(&self) -> &Watch {
-        &self.watch
+        &self.common.watch
+    }
+
+    /// What the books of all ranks have in common.
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+
+    /// All ranks, by their workers' numbers.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = &Rank> {
+        self.engines.iter().flat_map(|engine| engine.ranks())
+    }
+
+    /// Asks again for what was asked for in vain, where it is time.
+    pub(crate) fn keep_audited(&self) {
+        let due = self.common.auditor.due(self.common.watch.clock().now());
+        self.ranks().filter(|rank| due.contains(&rank.worker)).for_each(Rank::want_anew);
     }
 
     /// What keeps the vetoes up to date and logs them.
     fn sweep(&self) -> impl Future<Output = ()> + use<> {
         let engines = self.engines.clone();
-        self.watch.clone().keep_swept(move |change| {
+        self.common.watch.clone().keep_swept(move |change| {
             let ranks = engines.iter().flat_map(|engine| engine.ranks().iter().map(move |rank| (engine, rank)));
             for (engine, rank) in ranks.filter(|(_, rank)| rank.pulse.handle() == change.worker) {
                 log(engine.name(), rank.number, change);
@@ -138,6 +162,9 @@ impl Fleet {
         tasks.spawn(self.sweep());
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
+            if let Some(interval) = self.load_interval.filter(|_| engine.spec().load != LoadSource::Off) {
+                tasks.spawn(loads::keep_loads(engine.clone(), client.clone(), interval));
+            }
             for rank in 0..engine.ranks().len() {
                 let reservation = laned.reserved.reserve(&format!("{} {rank}", engine.name())).await;
                 if let Some(feed) = feed(engine, rank, laned).await? {
@@ -189,7 +216,7 @@ mod tests {
 
     fn fleet(count: usize) -> Fleet {
         let specs: Vec<_> = (0..count).map(|i| EngineSpec::at(&format!("http://h:{}", i + 1)).unwrap()).collect();
-        Fleet::new(&specs, liveness::Options::default()).unwrap()
+        Fleet::new(&specs, liveness::Options::default(), &DecisionSettings::default()).unwrap()
     }
 
     fn serves(fleet: &Fleet, engine: usize, models: &[(&str, Option<&str>)]) {

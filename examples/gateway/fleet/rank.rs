@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use kv_events::admission::{Findings, FollowerCounts};
+use kv_events::relay::LoadSample;
 use kv_events::{Counts, HashCounts, Profile, Trust as Worth};
 use kv_index::WorkerId;
 use kv_routing::adapter::tokio::Pulse;
+use kv_routing::load::wire;
 use parking_lot::RwLock;
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use super::books::Books;
 use super::checkup::Checkup;
 use super::tally::Tally;
 
@@ -22,6 +25,7 @@ pub(crate) struct Rank {
     pub(crate) worker: u32,
     pub(crate) tally: Tally,
     pub(crate) pulse: Pulse,
+    pub(crate) books: Books,
     pub(super) checkup: Checkup,
     stream: RwLock<Arc<StreamState>>,
     /// The stream is not what its engine says any more: its feed should look.
@@ -95,12 +99,13 @@ pub(crate) enum Trust {
 }
 
 impl Rank {
-    pub(crate) fn new(number: u32, worker: u32, pulse: Pulse) -> Self {
+    pub(crate) fn new(number: u32, worker: u32, pulse: Pulse, books: Books) -> Self {
         Self {
             number,
             worker,
             tally: Tally::default(),
             pulse,
+            books,
             checkup: Checkup::default(),
             stream: RwLock::default(),
             doubted: Notify::new(),
@@ -120,6 +125,18 @@ impl Rank {
     /// Has the feed look at the stream.
     pub(super) fn doubt(&self) {
         self.doubted.notify_one();
+    }
+
+    /// A relay told the rank's load: how busy it is, and that its engine moves.
+    pub(super) fn pushed(&self, record: &LoadSample) {
+        self.pulse.reported(&wire::record_report(record));
+        self.books.pushed(record);
+    }
+
+    /// Has the feed learn the stream anew.
+    pub(super) fn want_anew(&self) {
+        self.books.want_anew();
+        self.doubt();
     }
 
     /// Waits until somebody doubts the stream.

@@ -5,10 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters of one rank. Each is exact on its own; a reader may see one request in some of them only.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Requests sent and not ended.
-    pub(crate) in_flight: Count,
-    /// Prompt tokens of requests without a first byte yet, less what was predicted to be cached.
-    pub(crate) prefill_tokens: Count,
     /// Requests sent.
     pub(crate) requests: Count,
     /// Of these, with a salt.
@@ -52,10 +48,6 @@ impl Count {
     pub(crate) fn add(&self, n: u64) {
         // Relaxed: the counters order nothing else.
         self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    pub(crate) fn subtract(&self, n: u64) {
-        self.0.fetch_sub(n, Ordering::Relaxed);
     }
 
     pub(crate) fn value(&self) -> u64 {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue};
-use kv_routing::adapter::tokio::Progress;
-use kv_routing::liveness::Task;
+use kv_routing::accounting::{Dispatch, PrefixKeys};
+use kv_routing::audit::Answer;
 
 use super::engine::Engine;
+use super::kept::Kept;
 use super::rank::Rank;
 use crate::gateway::metrics::Metrics;
 use crate::gateway::proxy::headers::{
-    X_KV_CAVEAT, X_KV_DECISION, X_KV_PREDICTED_TOKENS, X_KV_RANK, X_KV_UNPREDICTED, X_KV_WORKER,
+    X_KV_BRANCH, X_KV_CAVEAT, X_KV_DECISION, X_KV_EXPECTED_TOKENS, X_KV_PREDICTED_TOKENS, X_KV_RANK, X_KV_UNPREDICTED,
+    X_KV_WORKER,
 };
 use crate::gateway::proxy::{Failure, Usage};
 use crate::gateway::request::Untokenized;
@@ -19,131 +21,170 @@ use crate::gateway::request::Untokenized;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forecast {
     /// Of `prompt_tokens`, the engine should find `cached_tokens` in its cache, but for what the caveat says.
-    Known { prompt_tokens: u64, cached_tokens: u64, caveat: Option<&'static str> },
+    Known {
+        prompt_tokens: u64,
+        cached_tokens: u64,
+        /// What it may find beyond that: siblings that were sent there a moment ago.
+        booked_tokens: u64,
+        /// What the decision counted on beyond `cached_tokens`, for siblings or because the rank reuses more than it announces.
+        expected_tokens: u64,
+        caveat: Option<&'static str>,
+    },
     /// The prompt's tokens are not known.
     Unknown(Untokenized),
 }
 
+/// Where a request goes, and why.
+pub(crate) struct Placement {
+    pub(crate) engine: Arc<Engine>,
+    /// The rank's place in the engine.
+    pub(crate) rank: usize,
+    pub(crate) is_streamed: bool,
+    /// How long the answer may be.
+    pub(crate) answer_tokens: u64,
+    pub(crate) forecast: Forecast,
+    /// The prefixes that the request will leave behind.
+    pub(crate) keys: PrefixKeys,
+    /// Which rule decided.
+    pub(crate) branch: &'static str,
+    /// The decision's record, where the client asked for it.
+    pub(crate) decision: Option<HeaderValue>,
+}
+
 /// A booked request. Dropping it, on whatever path, releases what was booked.
 pub(crate) struct Ticket {
-    engine: Arc<Engine>,
-    /// The rank's place in the engine.
-    rank: usize,
-    forecast: Forecast,
-    /// The decision's record, where the client asked for it.
-    decision: Option<HeaderValue>,
+    placement: Placement,
     metrics: Arc<Metrics>,
-    /// Prefill tokens that are still booked.
-    prefill_tokens: u64,
-    /// What the rank's life is judged by.
-    progress: Progress,
+    /// All that is booked; nothing once the request has ended.
+    dispatch: Option<(Dispatch, Kept)>,
+    /// The life of the rank's index by which the forecast was made.
+    era: u64,
 }
 
 impl Ticket {
-    /// Books a request on `engine`'s rank at the place `rank`, whose answer is streamed or comes whole.
-    pub(crate) fn book(
-        engine: Arc<Engine>,
-        rank: usize,
-        is_streamed: bool,
-        forecast: Forecast,
-        decision: Option<HeaderValue>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        let tally = &engine.ranks()[rank].tally;
-        let prefill_tokens = forecast.prefill_tokens();
-        tally.requests.add(1);
-        tally.in_flight.add(1);
-        tally.prefill_tokens.add(prefill_tokens);
-        let task = if is_streamed { Task::streamed(prefill_tokens) } else { Task::whole(prefill_tokens) };
-        let progress = engine.ranks()[rank].pulse.begin(task);
-        Self { engine, rank, forecast, decision, metrics, prefill_tokens, progress }
+    /// Books a request.
+    pub(crate) fn book(placement: Placement, metrics: Arc<Metrics>) -> Self {
+        let rank = &placement.engine.ranks()[placement.rank];
+        rank.tally.requests.add(1);
+        let era = rank.books.era();
+        let Placement { forecast, answer_tokens, is_streamed, keys, .. } = &placement;
+        let dispatch = Some(rank.books.book(forecast.prefill_tokens(), *answer_tokens, *is_streamed, keys));
+        Self { placement, metrics, dispatch, era }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
+        &self.placement.engine
     }
 
     /// The rank for the engine's header, where the engine has several.
     pub(crate) fn sent_rank(&self) -> Option<u32> {
-        (self.engine.ranks().len() > 1).then(|| self.rank().number)
+        (self.engine().ranks().len() > 1).then(|| self.rank().number)
     }
 
     /// Says in `headers` where the answer comes from and what was expected.
     pub(crate) fn describe(&self, headers: &mut HeaderMap) {
-        let name = HeaderValue::from_str(self.engine.name());
+        let name = HeaderValue::from_str(self.engine().name());
         headers.insert(X_KV_WORKER, name.expect("names of engines are visible ASCII"));
         headers.insert(X_KV_RANK, self.rank().number.into());
-        headers.insert(X_KV_PREDICTED_TOKENS, self.forecast.cached_tokens().into());
-        match self.forecast {
-            Forecast::Known { caveat: None, .. } => None,
-            Forecast::Known { caveat: Some(caveat), .. } => headers.insert(X_KV_CAVEAT, HeaderValue::from_static(caveat)),
-            Forecast::Unknown(reason) => headers.insert(X_KV_UNPREDICTED, HeaderValue::from_static(reason.as_str())),
+        headers.insert(X_KV_BRANCH, HeaderValue::from_static(self.placement.branch));
+        headers.insert(X_KV_PREDICTED_TOKENS, self.placement.forecast.cached_tokens().into());
+        match self.placement.forecast {
+            Forecast::Known { expected_tokens, caveat, .. } => {
+                if expected_tokens > 0 {
+                    headers.insert(X_KV_EXPECTED_TOKENS, expected_tokens.into());
+                }
+                caveat.map(|caveat| headers.insert(X_KV_CAVEAT, HeaderValue::from_static(caveat)))
+            }
+            Forecast::Unknown(reason) => Some(headers.insert(X_KV_UNPREDICTED, HeaderValue::from_static(reason.as_str()))),
         };
-        if let Some(decision) = &self.decision {
+        if let Some(decision) = &self.placement.decision {
             headers.insert(X_KV_DECISION, decision.clone());
         }
     }
 
     /// A part of the answer has come, so the prefill is over.
     pub(crate) fn moved(&mut self) {
-        self.progress.moved();
-        self.release_prefill();
-    }
-
-    fn release_prefill(&mut self) {
-        let booked = std::mem::take(&mut self.prefill_tokens);
-        self.rank().tally.prefill_tokens.subtract(booked);
+        let now = self.rank().books.now();
+        if let Some((dispatch, _)) = &mut self.dispatch {
+            dispatch.chunk(now);
+        }
     }
 
     /// The answer is whole. Returns its cached tokens, where they are known.
     pub(crate) fn answered(&mut self, usage: Option<Usage>) -> Option<u64> {
-        self.moved();
+        if let Some((dispatch, _)) = self.dispatch.take() {
+            dispatch.complete(self.rank().books.now());
+        }
         let cached_tokens = self.cached_tokens(usage?)?;
-        if let Forecast::Known { prompt_tokens, cached_tokens: predicted, caveat } = self.forecast {
-            let tally = &self.rank().tally;
-            tally.compare(prompt_tokens, predicted, cached_tokens);
-            self.metrics.difference(self.engine.name(), self.rank().number, predicted, cached_tokens);
+        if let Forecast::Known { prompt_tokens, cached_tokens: predicted, caveat, .. } = self.placement.forecast {
+            let (engine, rank) = (self.engine().name(), self.rank());
+            rank.tally.compare(prompt_tokens, predicted, cached_tokens);
+            self.metrics.difference(engine, rank.number, predicted, cached_tokens);
             if predicted != cached_tokens {
-                let (engine, rank) = (self.engine.name(), self.rank().number);
+                let rank = rank.number;
                 tracing::debug!(engine, rank, prompt_tokens, predicted, cached_tokens, caveat, "the prediction differs");
             }
+            self.audit(cached_tokens);
         }
         Some(cached_tokens)
     }
 
+    /// Holds the answer against what the index said, unless the index was begun anew in between.
+    fn audit(&self, cached_tokens: u64) {
+        let (rank, forecast) = (self.rank(), self.placement.forecast);
+        let Forecast::Known { prompt_tokens, cached_tokens: indexed_tokens, booked_tokens, .. } = forecast else { return };
+        if self.placement.engine.spec().events.is_none() || rank.books.era() != self.era {
+            return;
+        }
+        // A prediction finds at least half of what siblings share, so all that is reused beyond the index may be theirs.
+        let booked_tokens = if booked_tokens > 0 { prompt_tokens.saturating_sub(indexed_tokens) } else { 0 };
+        let answer = Answer { prompt_tokens, indexed_tokens, booked_tokens, cached_tokens };
+        let anew = rank.books.auditor().weigh(rank.books.now(), rank.worker, answer);
+        // Whoever else is due is asked again with the next round.
+        if anew.contains(&rank.worker) {
+            rank.want_anew();
+        }
+    }
+
+    /// The engine answered, and not with what was asked for: it lives, and has computed no prompt.
+    pub(crate) fn turned_away(&mut self) {
+        self.rank().pulse.heard();
+        self.fails();
+    }
+
     /// The connection to the engine was refused or reset.
-    pub(crate) fn cut_off(&self, reason: String) -> Failure {
+    pub(crate) fn cut_off(&mut self, reason: String) -> Failure {
         self.rank().pulse.cut_off();
         self.failed(reason)
     }
 
     /// The answer did not come, or broke off, by the engine's doing.
-    pub(crate) fn failed(&self, reason: String) -> Failure {
+    pub(crate) fn failed(&mut self, reason: String) -> Failure {
+        self.fails();
         self.rank().tally.failures.add(1);
-        self.engine.doubt(reason.clone());
-        Failure::Engine { engine: self.engine.name().to_owned(), reason }
+        self.engine().doubt(reason.clone());
+        Failure::Engine { engine: self.engine().name().to_owned(), reason }
+    }
+
+    fn fails(&mut self) {
+        if let Some((dispatch, _)) = self.dispatch.take() {
+            dispatch.fail();
+        }
     }
 
     /// Engines that tell their cached tokens leave a zero out; those that do not leave all out.
     fn cached_tokens(&self, usage: Usage) -> Option<u64> {
         match usage.cached_tokens {
             Some(cached) => {
-                self.engine.has_told_cached();
+                self.engine().has_told_cached();
                 Some(cached)
             }
-            None => self.engine.tells_cached().then_some(0),
+            None => self.engine().tells_cached().then_some(0),
         }
     }
 
     fn rank(&self) -> &Rank {
-        &self.engine.ranks()[self.rank]
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.release_prefill();
-        self.rank().tally.in_flight.subtract(1);
+        &self.placement.engine.ranks()[self.placement.rank]
     }
 }
 
@@ -159,7 +200,9 @@ impl Forecast {
     /// Tokens that the engine must compute before its first byte, as far as is known.
     const fn prefill_tokens(self) -> u64 {
         match self {
-            Self::Known { prompt_tokens, cached_tokens, .. } => prompt_tokens.saturating_sub(cached_tokens),
+            Self::Known { prompt_tokens, cached_tokens, expected_tokens, .. } => {
+                prompt_tokens.saturating_sub(cached_tokens).saturating_sub(expected_tokens)
+            }
             Self::Unknown(_) => 0,
         }
     }
@@ -167,40 +210,132 @@ impl Forecast {
 
 #[cfg(test)]
 mod tests {
+    use kv_index::ContentHash;
+    use kv_routing::accounting::Outcome;
+    use kv_routing::audit::State;
+
     use super::*;
+
+    fn placement(engine: &Arc<Engine>, forecast: Forecast) -> Placement {
+        let keys = PrefixKeys::of(&[ContentHash(1), ContentHash(2)]);
+        Placement {
+            engine: engine.clone(),
+            rank: 0,
+            is_streamed: true,
+            answer_tokens: 5,
+            forecast,
+            keys,
+            branch: "hit",
+            decision: None,
+        }
+    }
 
     fn ticket(forecast: Forecast) -> (Arc<Engine>, Ticket) {
         let engine = Arc::new(Engine::alone());
-        let ticket = Ticket::book(engine.clone(), 0, true, forecast, None, Arc::default());
+        let ticket = Ticket::book(placement(&engine, forecast), Arc::default());
         (engine, ticket)
     }
 
-    const FORECAST: Forecast = Forecast::Known { prompt_tokens: 64, cached_tokens: 48, caveat: None };
+    fn known(cached_tokens: u64) -> Forecast {
+        Forecast::Known { prompt_tokens: 64, cached_tokens, booked_tokens: 0, expected_tokens: 0, caveat: None }
+    }
+
+    fn usage(cached_tokens: Option<u64>) -> Usage {
+        Usage { prompt_tokens: 64, cached_tokens }
+    }
 
     // D18.
     #[test]
     fn what_is_booked_is_released_on_every_path() {
-        let (engine, mut booked) = ticket(FORECAST);
-        let tally = &engine.ranks()[0].tally;
-        let load = || (tally.in_flight.value(), tally.prefill_tokens.value());
-        assert_eq!(load(), (1, 16));
+        let (engine, mut booked) = ticket(known(48));
+        let books = &engine.ranks()[0].books;
+        let load = || (books.view().in_flight, books.view().queued_tokens, books.load(&books.view()).kept_tokens);
+        assert_eq!(load(), (1, 16, 21));
         booked.moved();
-        assert_eq!(load(), (1, 0));
+        assert_eq!(load(), (1, 0, 21));
         drop(booked);
-        assert_eq!(load(), (0, 0));
-        let unanswered = Ticket::book(engine.clone(), 0, false, FORECAST, None, Arc::default());
-        assert_eq!(load(), (1, 16));
-        drop(unanswered);
-        assert_eq!((load(), tally.requests.value()), ((0, 0), 2));
+        assert_eq!(load(), (0, 0, 0));
+        let ends: [fn(Ticket); 4] = [
+            |ticket| drop(ticket),
+            |mut ticket| _ = ticket.failed("it broke".to_owned()),
+            |mut ticket| ticket.turned_away(),
+            |mut ticket| _ = ticket.answered(None),
+        ];
+        for end in ends {
+            let ticket = Ticket::book(placement(&engine, known(48)), Arc::default());
+            assert_eq!(load(), (1, 16, 21));
+            end(ticket);
+            assert_eq!(load(), (0, 0, 0));
+        }
+        let outcomes = Outcome::ALL.map(|outcome| books.outcomes().of(outcome));
+        assert_eq!((outcomes, engine.ranks()[0].tally.requests.value()), ([1, 2, 2], 5));
+    }
+
+    #[test]
+    fn what_is_expected_beyond_the_index_is_said_and_need_not_be_computed() {
+        let expected =
+            Forecast::Known { prompt_tokens: 64, cached_tokens: 16, booked_tokens: 32, expected_tokens: 32, caveat: None };
+        let (engine, ticket) = ticket(expected);
+        assert_eq!(engine.ranks()[0].books.view().queued_tokens, 16);
+        let mut headers = HeaderMap::new();
+        ticket.describe(&mut headers);
+        assert_eq!(
+            (&headers[X_KV_PREDICTED_TOKENS], &headers[X_KV_EXPECTED_TOKENS], &headers[X_KV_BRANCH]),
+            (&"16".parse().unwrap(), &"32".parse().unwrap(), &"hit".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn a_prediction_goes_with_a_request_that_came_to_nothing() {
+        let (engine, ticket) = ticket(known(0));
+        let predictions = engine.ranks()[0].books.predictions().unwrap().clone();
+        assert_eq!(predictions.len(), 2);
+        drop(ticket);
+        assert!(predictions.is_empty());
+        Ticket::book(placement(&engine, known(0)), Arc::default()).turned_away();
+        assert!(predictions.is_empty(), "an error computes nothing");
+        Ticket::book(placement(&engine, known(0)), Arc::default()).answered(None);
+        assert_eq!(predictions.len(), 2, "its events are on their way");
+    }
+
+    #[test]
+    fn answers_are_audited_by_the_index_that_they_were_predicted_by() {
+        let engine = Arc::new(Engine::with_events());
+        let rank = &engine.ranks()[0];
+        let answer = |predicted, cached| {
+            Ticket::book(placement(&engine, known(predicted)), Arc::default()).answered(Some(usage(Some(cached))));
+        };
+        let of_old = Ticket::book(placement(&engine, known(48)), Arc::default());
+        (0..3).for_each(|_| answer(48, 0));
+        assert_eq!(rank.books.drift(), State::HoldsLess);
+        assert!(rank.books.take_wish(), "it is to be learned anew");
+        rank.books.begins_era(1);
+        assert_eq!(rank.books.drift(), State::Sound);
+        let before = rank.books.auditor().counts().answers;
+        { of_old }.answered(Some(usage(Some(0))));
+        assert_eq!(rank.books.auditor().counts().answers, before);
+        (0..3).for_each(|_| answer(0, 48));
+        assert_eq!((rank.books.drift(), rank.books.credit_tokens(64, 0)), (State::HoldsMore, 48));
+    }
+
+    #[test]
+    fn what_siblings_leave_behind_is_no_drift() {
+        let engine = Arc::new(Engine::with_events());
+        let sibling =
+            Forecast::Known { prompt_tokens: 64, cached_tokens: 0, booked_tokens: 16, expected_tokens: 16, caveat: None };
+        for _ in 0..8 {
+            Ticket::book(placement(&engine, sibling), Arc::default()).answered(Some(usage(Some(48))));
+        }
+        let books = &engine.ranks()[0].books;
+        assert_eq!((books.drift(), books.auditor().counts().agreed), (State::Sound, 8));
     }
 
     #[test]
     fn an_engine_that_once_told_leaves_zeros_out() {
-        let (engine, mut ticket) = ticket(FORECAST);
-        let usage = |cached_tokens| Some(Usage { prompt_tokens: 64, cached_tokens });
-        assert_eq!(ticket.answered(usage(None)), None, "it may not tell at all");
-        assert_eq!(ticket.answered(usage(Some(48))), Some(48));
-        assert_eq!(ticket.answered(usage(None)), Some(0));
+        let (engine, mut ticket) = ticket(known(48));
+        assert_eq!(ticket.answered(Some(usage(None))), None, "it may not tell at all");
+        assert_eq!(ticket.answered(Some(usage(Some(48)))), Some(48));
+        assert_eq!(ticket.answered(Some(usage(None))), Some(0));
         assert_eq!(ticket.answered(None), None, "an answer without usage tells nothing");
         let tally = &engine.ranks()[0].tally;
         assert_eq!((tally.compared.value(), tally.equal.value()), (2, 1));
@@ -210,7 +345,7 @@ mod tests {
     #[test]
     fn what_was_not_predicted_is_not_compared() {
         let (engine, mut ticket) = ticket(Forecast::Unknown(Untokenized::NoTokenizer));
-        assert_eq!(ticket.answered(Some(Usage { prompt_tokens: 64, cached_tokens: Some(48) })), Some(48));
+        assert_eq!(ticket.answered(Some(usage(Some(48)))), Some(48));
         assert_eq!(engine.ranks()[0].tally.compared.value(), 0);
         let mut headers = HeaderMap::new();
         ticket.describe(&mut headers);

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{Fleet, Laned, StreamState, Trust};
-use crate::gateway::settings::EngineSpec;
+use crate::gateway::settings::{DecisionSettings, EngineSpec};
 use crate::mock_engine::{MockConfig, MockEngine, MockFleet, Timing};
 
 /// The reference index, in a mood.
@@ -142,6 +142,7 @@ impl Scene {
         let fleet = Fleet::new(
             &engines.engines().iter().map(|engine| spec(engine, replays)).collect::<Vec<_>>(),
             liveness::Options::default(),
+            &DecisionSettings::default(),
         )
         .unwrap();
         let mut laned = Laned::new(Moody::default(), 1).unwrap();
@@ -305,8 +306,11 @@ async fn an_engine_watched_again_waits_for_its_former_feeds() {
     let mut scene = Scene::start(1, true, ROOMY).await;
     scene.store(0, 0).await;
     scene.until("it is taken in", || scene.is_exact(0)).await;
-    let (fleet, mut tasks) =
-        (Fleet::new(&[spec(&scene.engines.engines()[0], true)], liveness::Options::default()).unwrap(), JoinSet::new());
+    let (fleet, mut tasks) = (
+        Fleet::new(&[spec(&scene.engines.engines()[0], true)], liveness::Options::default(), &DecisionSettings::default())
+            .unwrap(),
+        JoinSet::new(),
+    );
     let again = fleet.watch(&scene.laned, &scene.client, &mut tasks);
     assert!(timeout(Duration::from_millis(50), again).await.is_err(), "the first feed is still there");
     scene.tasks.abort_all();

@@ -11,6 +11,10 @@ pub(crate) const X_KV_WORKER: HeaderName = HeaderName::from_static("x-kv-worker"
 pub(crate) const X_KV_RANK: HeaderName = HeaderName::from_static("x-kv-rank");
 /// How many of the prompt's tokens the engine should find in its cache.
 pub(crate) const X_KV_PREDICTED_TOKENS: HeaderName = HeaderName::from_static("x-kv-predicted-tokens");
+/// How many it may find beyond that: what was not announced, and was counted on.
+pub(crate) const X_KV_EXPECTED_TOKENS: HeaderName = HeaderName::from_static("x-kv-expected-tokens");
+/// Which rule of the policy decided.
+pub(crate) const X_KV_BRANCH: HeaderName = HeaderName::from_static("x-kv-branch");
 /// How many it found, where its answer said so before the headers went out.
 pub(crate) const X_KV_CACHED_TOKENS: HeaderName = HeaderName::from_static("x-kv-cached-tokens");
 /// Why there is no prediction.
@@ -42,7 +46,9 @@ pub(crate) fn for_engine(client: &HeaderMap, rank: Option<u32>) -> HeaderMap {
 pub(crate) fn for_client(engine: &HeaderMap) -> HeaderMap {
     let mut headers = end_to_end(engine);
     // A gateway behind this one says these of its own engines.
-    for name in [CONTENT_LENGTH, X_KV_CACHED_TOKENS, X_KV_UNPREDICTED, X_KV_CAVEAT, X_KV_DECISION] {
+    for name in
+        [CONTENT_LENGTH, X_KV_CACHED_TOKENS, X_KV_EXPECTED_TOKENS, X_KV_BRANCH, X_KV_UNPREDICTED, X_KV_CAVEAT, X_KV_DECISION]
+    {
         headers.remove(name);
     }
     headers

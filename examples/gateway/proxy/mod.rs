@@ -76,7 +76,7 @@ impl Proxy {
         }
     }
 
-    async fn exchange(&self, inbound: &Inbound, headers: &HeaderMap, ticket: Ticket) -> Result<Response, Failure> {
+    async fn exchange(&self, inbound: &Inbound, headers: &HeaderMap, mut ticket: Ticket) -> Result<Response, Failure> {
         let request = self.requests.post(ticket.engine().at(inbound.route.path()));
         let request = request.headers(headers::for_engine(headers, ticket.sent_rank())).body(inbound.engine_body());
         match request.send().await {
@@ -115,8 +115,11 @@ fn client(headers: HeaderMap) -> Client {
 /// An answer that is not streamed: its usage is known before its headers go out.
 async fn whole(answer: reqwest::Response, mut ticket: Ticket) -> Result<Response, Failure> {
     let mut response = head(&answer, &ticket);
+    let served = answer.status().is_success();
     let body = collect(answer, ANSWER_BYTES_MAX).await.map_err(|reason| ticket.failed(reason))?;
-    if let Some(cached) = ticket.answered(Usage::of_answer(&body)) {
+    if !served {
+        ticket.turned_away();
+    } else if let Some(cached) = ticket.answered(Usage::of_answer(&body)) {
         response.headers_mut().insert(headers::X_KV_CACHED_TOKENS, cached.into());
     }
     *response.body_mut() = body.into();

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 pub(crate) use self::chat::Chat;
 pub(crate) use self::prompt::{Prompt, Untokenized};
 use super::api::ApiError;
+use super::limits::ANSWER_TOKENS;
 
 /// Which of the two generating routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Inbound {
     pub(crate) salt: Option<String>,
     pub(crate) prompt: Prompt,
     pub(crate) stream: bool,
+    /// How long the answer may be, and is believed to get.
+    pub(crate) answer_tokens: u64,
     /// The client said nothing about `stream_options`, so the gateway may ask for the usage and keep it from the client.
     usage_is_ours: bool,
     body: Bytes,
@@ -53,6 +56,10 @@ struct Fields<'a> {
     #[serde(borrow)]
     logprobs: Option<&'a RawValue>,
     echo: Option<bool>,
+    #[serde(borrow)]
+    max_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    max_completion_tokens: Option<&'a RawValue>,
 }
 
 impl Route {
@@ -74,12 +81,12 @@ impl Inbound {
     /// Reads `body` as a request of `route`.
     pub(crate) fn read(route: Route, body: Bytes) -> Result<Self, ApiError> {
         let fields: Fields<'_> = parse(&body)?;
-        let prompt = fields.prompt(route, &body)?;
+        let (prompt, answer_tokens) = (fields.prompt(route, &body)?, fields.answer_tokens());
         let model = fields.model.ok_or_else(|| ApiError::invalid("model", "expected the name of a model in `model`"))?;
         let usage_is_ours = fields.stream_options.is_none();
         let stream = fields.stream.unwrap_or(false);
         let salt = fields.cache_salt;
-        Ok(Self { route, model, salt, prompt, stream, usage_is_ours, body })
+        Ok(Self { route, model, salt, prompt, stream, answer_tokens, usage_is_ours, body })
     }
 
     /// Whether the usage of this stream was asked for by the gateway, and must be kept from the client.
@@ -109,6 +116,12 @@ impl Fields<'_> {
             Route::Chat => Ok(Prompt::Chat(Arc::new(parse(body)?))),
             Route::Completions => Prompt::read(self.prompt, self.prompt_embeds.is_some(), self.add_special_tokens),
         }
+    }
+
+    /// How long the answer may be, if the client says so; what is no number is the engine's to refuse.
+    fn answer_tokens(&self) -> u64 {
+        let said = self.max_completion_tokens.or(self.max_tokens).and_then(|tokens| tokens.get().parse::<u64>().ok());
+        said.map_or(ANSWER_TOKENS, |tokens| tokens.min(ANSWER_TOKENS))
     }
 
     /// Whether the client wants the logprobs of its prompt.
@@ -141,6 +154,17 @@ mod tests {
     fn the_bytes_of_a_request_that_is_not_streamed_are_untouched() {
         let body = r#" {"model":"m", "prompt" : "hi", "logit_bias":{"5":0.10}, "model_specific": 1e400}"#;
         assert_eq!(read(Route::Completions, body).unwrap().engine_body(), body);
+    }
+
+    #[test]
+    fn an_answer_is_believed_to_be_as_long_as_its_limit_up_to_a_bound() {
+        let tokens =
+            |limits: &str| read(Route::Completions, &format!(r#"{{"model":"m","prompt":"hi"{limits}}}"#)).unwrap().answer_tokens;
+        assert_eq!(
+            [r#","max_tokens":7"#, r#","max_tokens":9,"max_completion_tokens":8"#, r#","max_tokens":100000"#].map(tokens),
+            [7, 8, ANSWER_TOKENS]
+        );
+        assert_eq!(["", r#","max_tokens":null"#, r#","max_tokens":"many""#].map(tokens), [ANSWER_TOKENS; 3]);
     }
 
     #[test]

@@ -9,14 +9,16 @@ use kv_events::Hashing;
 use kv_events::adapter::grpc::{AddressError, RelayAddress};
 use kv_events::adapter::zmq::{Endpoint, EndpointError};
 use kv_events::hash_check::HashingError;
+use kv_routing::overload::Overrides;
 use reqwest::Url;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::{Limit, NumberError};
 use crate::gateway::limits::RANKS_MAX;
 
 /// One engine: where it serves, and where it tells what its cache holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EngineSpec {
     /// What the engine is called in headers, metrics and the table: visible ASCII, unique.
     pub name: String,
@@ -41,6 +43,25 @@ pub struct EngineSpec {
     pub block_size: Option<NonZeroU32>,
     /// How the engine hashes its blocks, to be checked as they are announced.
     pub hash_check: Option<Hashing>,
+    /// Where the engine is asked for its load.
+    pub load: LoadSource,
+    /// Its own thresholds of overload.
+    pub overload: Overrides,
+}
+
+/// Where an engine is asked for its load, while it pushes none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadSource {
+    /// Wherever it answers: `/metrics`, or SGLang's endpoint, which is asked first where the events are SGLang's.
+    #[default]
+    Auto,
+    /// `/metrics`, as vLLM and SGLang serve it.
+    Metrics,
+    /// SGLang's `/v1/loads`, or `/get_load` where there is none.
+    Sglang,
+    /// Nowhere.
+    Off,
 }
 
 /// Who tells what an engine's cache holds.
@@ -71,6 +92,9 @@ pub(super) struct EngineFields {
     drops_last_block: bool,
     block_size: Option<NonZeroU32>,
     hash_check: Option<String>,
+    load: Option<LoadSource>,
+    overload_waiting: Option<Limit>,
+    overload_kv: Option<Limit>,
 }
 
 /// Why a text or a table does not describe an engine.
@@ -119,6 +143,20 @@ pub enum EngineSpecError {
     BlockSize {
         /// The text.
         got: String,
+    },
+    /// A place for loads that is none.
+    #[error("expected load=auto, metrics, sglang or off, got {got:?}")]
+    Load {
+        /// The text.
+        got: String,
+    },
+    /// A threshold that is none.
+    #[error("{key}: {source}")]
+    Threshold {
+        /// `overload-waiting` or `overload-kv`
+        key: &'static str,
+        /// What is wrong with it.
+        source: NumberError,
     },
     /// A way to hash that is none.
     #[error("hash-check: {0}")]
@@ -245,6 +283,13 @@ impl EngineFields {
                 Ok(size) => self.block_size = Some(size),
                 Err(_) => return Some(Err(EngineSpecError::BlockSize { got: value.to_owned() })),
             },
+            ("load", Some(value)) => return Some(value.parse().map(|load| self.load = Some(load))),
+            ("overload-waiting", Some(value)) => {
+                return Some(threshold("overload-waiting", value).map(|limit| self.overload_waiting = Some(limit)));
+            }
+            ("overload-kv", Some(value)) => {
+                return Some(threshold("overload-kv", value).map(|limit| self.overload_kv = Some(limit)));
+            }
             _ => return None,
         }
         Some(Ok(()))
@@ -287,8 +332,31 @@ impl TryFrom<EngineFields> for EngineSpec {
             drops_last_block: fields.drops_last_block,
             block_size: fields.block_size,
             hash_check: fields.hash_check.as_deref().map(str::parse).transpose()?,
+            load: fields.load.unwrap_or_default(),
+            overload: Overrides {
+                waiting_requests: fields.overload_waiting.map(|Limit(threshold)| threshold),
+                kv_usage: fields.overload_kv.map(|Limit(threshold)| threshold),
+            },
         })
     }
+}
+
+impl FromStr for LoadSource {
+    type Err = EngineSpecError;
+
+    fn from_str(text: &str) -> Result<Self, EngineSpecError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "metrics" => Ok(Self::Metrics),
+            "sglang" => Ok(Self::Sglang),
+            "off" => Ok(Self::Off),
+            _ => Err(EngineSpecError::Load { got: text.to_owned() }),
+        }
+    }
+}
+
+fn threshold(key: &'static str, text: &str) -> Result<Limit, EngineSpecError> {
+    text.parse().map_err(|source| EngineSpecError::Threshold { key, source })
 }
 
 fn checked_url(text: &str) -> Result<Url, EngineSpecError> {
@@ -328,14 +396,26 @@ fn authority(url: &Url) -> String {
 
 /// The keys of `--engine`, for whoever mistypes one.
 const KEYS: &str = "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, hash-check=WAY[:SEED], bind, set-copies, \
-     drops-last-block";
+     drops-last-block, load=WHERE, overload-waiting=COUNT, overload-kv=SHARE";
 
 #[cfg(test)]
 mod tests {
+    use kv_routing::Threshold;
+
     use super::*;
 
     fn spec(text: &str) -> EngineSpec {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_engine_has_its_own_thresholds_and_place_for_loads() {
+        let own = spec("http://h:1,load=sglang,overload-waiting=off,overload-kv=0.5");
+        let overload = Overrides { waiting_requests: Some(Threshold::Off), kv_usage: Some(Threshold::Above(0.5)) };
+        assert_eq!((own.load, own.overload), (LoadSource::Sglang, overload));
+        let written = "url = \"http://h:1\"\nload = \"sglang\"\noverload-waiting = \"off\"\noverload-kv = 0.5\n";
+        assert_eq!(EngineSpec::try_from(toml::from_str::<EngineFields>(written).unwrap()).unwrap(), own);
+        assert_eq!((spec("http://h:1").load, spec("http://h:1").overload), (LoadSource::Auto, Overrides::default()));
     }
 
     fn refusal(text: &str) -> String {
@@ -403,6 +483,8 @@ mod tests {
             ("http://h:1,event=tcp://*:1", "expected one of events=ENDPOINT"),
             ("http://h:1,set-copies=yes", "expected one of events=ENDPOINT"),
             ("http://h:1,name=a,name=b", "name is given twice"),
+            ("http://h:1,load=push", "expected load=auto, metrics, sglang or off, got \"push\""),
+            ("http://h:1,overload-kv=-1", "overload-kv: expected a number from 0 on, or off, got \"-1\""),
         ] {
             assert!(refusal(text).contains(reason), "{text}: {}", refusal(text));
         }

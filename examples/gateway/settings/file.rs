@@ -8,7 +8,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use super::engine::EngineFields;
-use super::{EngineSpec, IndexKind, PolicyKind, Seconds};
+use super::{EngineSpec, IndexKind, PolicyKind, Seconds, Tuning};
 
 /// What a file may say. Options on the command line win over it.
 #[derive(Debug, Default, Deserialize)]
@@ -30,6 +30,8 @@ pub(super) struct FileSettings {
     /// 0 is never.
     pub(super) wedge_after: Option<Seconds>,
     pub(super) log_decisions: Option<bool>,
+    #[serde(default)]
+    pub(super) decision: Tuning,
     #[serde(default)]
     engine: Vec<Spanned<EngineFields>>,
     /// What `engine` comes to.
@@ -111,13 +113,16 @@ mod tests {
         let sample = include_str!("../sample.toml");
         let uncommented: String = sample
             .lines()
-            .map(|line| line.strip_prefix("#").filter(|line| !line.starts_with(' ')).unwrap_or(line))
+            .map(|line| line.strip_prefix('#').filter(|line| !line.starts_with(' ')).unwrap_or(line))
             .fold(String::new(), |text, line| text + line + "\n");
         let settings = FileSettings::parse(&uncommented).unwrap();
         assert!(settings.listen.is_some() && settings.kv_index.is_some() && settings.policy.is_some() && settings.seed.is_some());
         assert_eq!(settings.lanes, Some(4));
         assert!(settings.tokenizer.is_some() && settings.chat_template.is_some() && settings.body_limit.is_some());
         assert!(settings.max_wait.is_some() && settings.api_key_env.is_some() && settings.log_decisions.is_some());
+        assert!(settings.decision.says_everything(), "{:#?}", settings.decision);
+        let (own, off) = (settings.engines[1].overload, Some(kv_routing::Threshold::Off));
+        assert!(own.waiting_requests.is_some() && own.kv_usage == off);
         assert_eq!(settings.engines.len(), 2);
         FileSettings::parse(sample).unwrap();
     }

@@ -3,8 +3,10 @@
 mod engine;
 mod file;
 mod key;
+mod number;
 mod options;
 mod seconds;
+mod tuning;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,12 +16,14 @@ use kv_routing::{Policy, liveness};
 use serde::Deserialize;
 use thiserror::Error;
 
-pub use self::engine::{EngineSpec, EngineSpecError, EventSource};
+pub use self::engine::{EngineSpec, EngineSpecError, EventSource, LoadSource};
 pub use self::file::FileError;
 use self::file::FileSettings;
 pub use self::key::{ApiKey, ApiKeyError};
+pub use self::number::{Header, Limit, Measure, NumberError, Share};
 pub use self::options::Options;
 pub use self::seconds::{Seconds, SecondsError};
+pub use self::tuning::{DecisionSettings, Tuning};
 use super::limits::{BODY_BYTES, MAX_WAIT};
 
 /// How the gateway serves.
@@ -49,6 +53,8 @@ pub struct Settings {
     pub max_wait: Duration,
     /// When an engine is passed over for want of signs of life.
     pub liveness: liveness::Options,
+    /// What decisions are made from, besides the policy.
+    pub decision: DecisionSettings,
     /// Log every decision.
     pub log_decisions: bool,
 }
@@ -135,6 +141,7 @@ impl Default for Settings {
             body_limit: BODY_BYTES,
             max_wait: MAX_WAIT,
             liveness: liveness::Options::default(),
+            decision: DecisionSettings::default(),
             log_decisions: false,
         }
     }
@@ -179,6 +186,7 @@ impl Settings {
             body_limit: options.body_limit.or(file.body_limit).unwrap_or(defaults.body_limit),
             max_wait,
             liveness,
+            decision: options.tuning.clone().over(file.decision).resolve(),
             log_decisions: options.log_decisions || file.log_decisions.unwrap_or(defaults.log_decisions),
         }
     }

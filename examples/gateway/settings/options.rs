@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::{EngineSpec, IndexKind, PolicyKind, Seconds};
+use super::{EngineSpec, IndexKind, PolicyKind, Seconds, Tuning};
 
 /// Sends each LLM request to the engine that already holds its prefix in the KV cache.
 ///
@@ -35,6 +35,9 @@ pub struct Options {
     ///   block-size=TOKENS        the size of a block, for wires that do not tell
     ///   set-copies               it announces again what it has (vLLM in the full report mode)
     ///   drops-last-block         it recomputes the last block that matched (EAGLE, MTP)
+    ///   load=WHERE               where it is asked for its load: metrics, sglang (its load endpoint), off [default: auto]
+    ///   overload-waiting=COUNT   its own --overload-waiting, or off
+    ///   overload-kv=SHARE        its own --overload-kv, or off
     #[arg(long = "engine", value_name = "URL[,KEY=VALUE]...", verbatim_doc_comment)]
     pub engines: Vec<EngineSpec>,
 
@@ -90,7 +93,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS")]
     pub wedge_after: Option<Seconds>,
 
-    /// Log a line for every decision
+    /// Log a line for every decision, with its record as JSON
     #[arg(long)]
     pub log_decisions: bool,
 
@@ -113,6 +116,10 @@ pub struct Options {
     /// Start the mock engines but send them nothing
     #[arg(long, conflicts_with_all = ["engines", "config"])]
     pub no_demo_load: bool,
+
+    /// What decisions are made from. Last, for its heading in the help goes on.
+    #[command(flatten)]
+    pub tuning: Tuning,
 }
 
 const EXAMPLES: &str = "\
@@ -128,13 +135,17 @@ Examples:
         \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5657\"}'
   gateway --engine http://10.0.0.1:8000,events=grpc://10.0.0.1:5600,ranks=2
       a server with a relay beside it (see relay --help): nothing is missed while the gateway is away
+  gateway --config examples/gateway/sample.toml --overload-waiting 16 --overload-kv off --overload-shed
+      more in each queue, and 503 with Retry-After when all queues are that long
   gateway --config examples/gateway/sample.toml --policy round-robin
       the same load without the cache, to compare
 
 Routes: /v1/completions, /v1/chat/completions, /v1/models, /health, /metrics, /debug/workers
 
-Headers of every answer: x-kv-worker, x-kv-rank, x-kv-predicted-tokens, x-kv-cached-tokens (when the engine has said it
-before the headers go out). With `x-kv-explain: 1` in the request also x-kv-decision, the decision's record as JSON.
+Headers of every answer: x-kv-worker, x-kv-rank, x-kv-branch (the rule that chose them), x-kv-predicted-tokens, x-kv-expected-tokens
+(what was counted on beyond these: siblings under way, or what the engine reuses without having announced it), x-kv-cached-tokens
+(when the engine has said it before the headers go out). With `x-kv-explain: 1` in the request also x-kv-decision, the decision's
+record as JSON, which decides again offline. `because` of /debug/workers says what speaks for or against each rank.
 
 RUST_LOG=debug shows every batch of events and every retry.";
 

@@ -16,6 +16,9 @@
 //! | fault | what it does |
 //! |---|---|
 //! | `drop?batches=N` | the next N batches are lost on the wire; the replay socket has them |
+//! | `hollow?batches=N` | the next N batches go out without their events; the replay socket has them whole |
+//! | `load?status=N` | questions for the load are refused with this status; 0 ends it |
+//! | `load?garbled=true` | they are answered with what no load can be; `load` without both ends both |
 //! | `delay?ms=N` | batches go out N ms late; 0 ends it |
 //! | `restart-publisher` | sequence numbers start over, the replay buffer is empty, the cache stays |
 //! | `pause`, `resume` | no pass starts; health, load and admin answer |
@@ -148,6 +151,7 @@ struct FaultOptions {
     ms: Option<u64>,
     status: Option<u16>,
     after_tokens: Option<usize>,
+    garbled: Option<bool>,
 }
 
 /// Answers when the fault is in force.
@@ -166,6 +170,12 @@ async fn inject(
 async fn inject_one(engine: &MockEngine, fault: &str, options: &FaultOptions) -> Result<(), ApiError> {
     match fault {
         "drop" => break_streams(engine, StreamFault::Drop(required("batches", options.batches)?)).await,
+        "hollow" => break_streams(engine, StreamFault::Hollow(required("batches", options.batches)?)).await,
+        "load" => {
+            let mut faults = engine.http_faults.lock();
+            faults.load_status = options.status.filter(|&status| status != 0);
+            faults.load_garbled = options.garbled.unwrap_or(false);
+        }
         "delay" => break_streams(engine, StreamFault::Delay(delay(options)?)).await,
         "restart-publisher" => break_streams(engine, StreamFault::Restart).await,
         "pause" => engine.command_all(Command::Pause).await,

@@ -5,17 +5,24 @@ use std::fmt::Write;
 use axum::extract::State;
 
 use super::Site;
+use super::error::ApiError;
 use crate::mock_engine::events::Dialect;
 use crate::mock_engine::load::Load;
 
 /// Like the real engines, vLLM's names tell neither queued tokens nor rates.
-pub(super) async fn metrics(State(site): State<Site>) -> String {
+pub(super) async fn metrics(State(site): State<Site>) -> Result<String, ApiError> {
+    if site.load_is_garbled()? {
+        return Ok(GARBLED.to_owned());
+    }
     let names: &[Metric] = match site.fleet.config.dialect {
         Dialect::Vllm => VLLM,
         Dialect::Sglang => SGLANG,
     };
-    render(names, &site.fleet.config.model, &site.engine().loads())
+    Ok(render(names, &site.fleet.config.model, &site.engine().loads()))
 }
+
+/// Numbers of requests that cannot be.
+const GARBLED: &str = "vllm:num_requests_running NaN\nvllm:num_requests_waiting -3\nsglang:num_running_reqs -1\n";
 
 type Metric = (&'static str, &'static str, fn(&Load) -> f64);
 

@@ -7,6 +7,7 @@
 //! | `POST /tokenize` | token ids of a prompt or chat | vLLM |
 //! | `GET /kv_event_sources`, `POST /reset_prefix_cache` | endpoints by rank, drop the cache | vLLM |
 //! | `GET /server_info`, `POST /flush_cache` | the same two | SGLang |
+//! | `GET /v1/loads`, `GET /get_load` | load by rank, and as it was told before | SGLang |
 //! | `/admin/...` | truth and faults of the whole fleet, see [`admin`] | ours |
 
 mod admin;
@@ -14,6 +15,7 @@ mod answer;
 mod body;
 mod error;
 mod generate;
+mod loads;
 mod metrics;
 mod side;
 
@@ -50,6 +52,12 @@ impl Site {
     fn engine(&self) -> &MockEngine {
         &self.fleet.engines[self.index]
     }
+
+    /// Whether questions for the load are answered with nonsense.
+    fn load_is_garbled(&self) -> Result<bool, ApiError> {
+        let faults = *self.engine().http_faults.lock();
+        faults.load_status.map_or(Ok(faults.load_garbled), |status| Err(ApiError::injected(status)))
+    }
 }
 
 fn router(site: Site) -> Router {
@@ -64,7 +72,11 @@ fn router(site: Site) -> Router {
         Dialect::Vllm => {
             Router::new().route("/kv_event_sources", get(side::event_sources)).route("/reset_prefix_cache", post(side::reset))
         }
-        Dialect::Sglang => Router::new().route("/server_info", get(side::server_info)).route("/flush_cache", post(side::reset)),
+        Dialect::Sglang => Router::new()
+            .route("/server_info", get(side::server_info))
+            .route("/flush_cache", post(side::reset))
+            .route("/v1/loads", get(loads::loads))
+            .route("/get_load", get(loads::get_load)),
     };
     openai
         .merge(own)

@@ -37,6 +37,8 @@ pub(crate) struct StreamState {
     pub(crate) generation: u64,
     /// Batches still to be lost.
     pub(crate) drop_batches: u64,
+    /// Batches still to go out empty.
+    pub(crate) hollow_batches: u64,
     /// Time that every batch is held back.
     pub(crate) delay_ms: u64,
 }
@@ -46,6 +48,8 @@ pub(crate) struct StreamState {
 pub(crate) enum StreamFault {
     /// The next batches are lost on the wire and stay in the replay buffer.
     Drop(u64),
+    /// The next batches go out without their events, under their numbers, and are whole in the replay buffer: nobody on the wire can tell.
+    Hollow(u64),
     /// Every batch goes out this much later; its timestamp stays.
     Delay(Duration),
     /// Sequence numbers start over and the replay buffer is empty, as after a crash of the publisher alone: the cache
@@ -162,18 +166,20 @@ impl Worker {
     }
 
     async fn publish(&mut self, payload: Bytes) {
-        let (sequence, lost) = {
+        let (sequence, lost, hollow) = {
             let mut state = self.state.lock();
             let lost = state.drop_batches > 0;
             state.drop_batches -= u64::from(lost);
+            let hollow = !lost && state.hollow_batches > 0;
+            state.hollow_batches -= u64::from(hollow);
             state.next_sequence += 1;
-            (state.next_sequence - 1, lost)
+            (state.next_sequence - 1, lost, hollow)
         };
         self.buffer.lock().push(sequence, payload.clone());
         if !lost {
             let mut message = ZmqMessage::from(self.topic.clone());
             message.push_back(Bytes::copy_from_slice(&sequence.to_be_bytes()));
-            message.push_back(payload);
+            message.push_back(if hollow { without_events(&payload) } else { payload });
             // A PUB socket reports nothing that a publisher could act on: without a subscriber the batch is lost.
             let _ = self.socket.send(message).await;
         }
@@ -183,6 +189,7 @@ impl Worker {
         let mut state = self.state.lock();
         match fault {
             StreamFault::Drop(batches) => state.drop_batches = batches,
+            StreamFault::Hollow(batches) => state.hollow_batches = batches,
             StreamFault::Delay(delay) => {
                 self.delay = delay;
                 state.delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
@@ -194,6 +201,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// The batch `[time, events, rank]` with its time and no events.
+fn without_events(payload: &[u8]) -> Bytes {
+    let (head_and_time, no_events_and_no_rank) = (payload.iter().take(10), [0x90, 0xc0]);
+    head_and_time.copied().chain(no_events_and_no_rank).collect()
 }
 
 async fn adopt<S: Socket>(purpose: &'static str, listener: std::net::TcpListener) -> Result<(S, String), MockError> {

@@ -1,13 +1,19 @@
 //! A gateway in front of mock engines, through real sockets on both sides.
 
 mod answers;
+mod bursts;
+mod confirmation;
+mod decided;
 mod diagnoses;
 mod events;
 mod failures;
 mod index_kinds;
 mod life;
+mod loads;
+mod overload;
 mod placement;
 mod program;
 mod refusals;
 mod shutdown;
 mod site;
+mod steering;

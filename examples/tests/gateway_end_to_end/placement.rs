@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use kv_examples::gateway::{PolicyKind, Settings};
 use kv_examples::mock_engine::{Dialect, MockConfig, MockFleet};
+use kv_routing::Record;
 use serde_json::json;
 
+use crate::decided::{decided, metric, often};
 use crate::site::{Answer, Site, completion, fast, prompt, settings};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,5 +116,24 @@ async fn texts_and_chats_are_tokenized_by_the_engines() {
     assert_eq!((answer.status, answer.predicted, answer.unpredicted.as_deref()), (200, Some(0), Some("multimodal")));
     let metrics = site.client.get(site.url("/metrics")).send().await.unwrap().text().await.unwrap();
     assert!(metrics.contains("kv_unpredicted_requests_total{reason=\"multimodal\"} 1"), "{metrics}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_from_the_header_is_decided_again_to_the_same_answer() {
+    let site = decided(MockConfig { engines: 3, ..fast() }, PolicyKind::Blend, often()).await;
+    for family in 0..6 {
+        site.complete(&prompt(family, 64)).await;
+    }
+    for family in 0..6 {
+        let request = site.client.post(site.url("/v1/completions")).header("x-kv-explain", "1");
+        let answer = Answer::read(request.json(&completion(&prompt(family, 64))).send().await.unwrap()).await;
+        let decision = answer.decision.expect("it was asked for");
+        assert_eq!((&decision["omitted"], &decision["branch"]), (&json!(0), &json!(answer.branch.unwrap())), "{decision}");
+        let record: Record = serde_json::from_value(decision["record"].clone()).unwrap();
+        assert_eq!(record.replay().unwrap(), record.choice);
+    }
+    let reach = metric(&site, "kv_decided_overlap_tokens_total ").await / metric(&site, "kv_best_overlap_tokens_total ").await;
+    assert!(reach > 0.9, "{reach}");
     site.stop().await;
 }

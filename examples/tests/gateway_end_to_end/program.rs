@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use kv_routing::Record;
+
 /// The example's binary, which `cargo test` builds beside the tests. Absent when only this test was built.
 fn program() -> Option<Command> {
     let tests = std::env::current_exe().unwrap();
@@ -45,6 +47,26 @@ fn without_arguments_it_demonstrates_itself_and_ends_cleanly() {
         "Stopping",
     ] {
         assert!(text.contains(expected), "{expected} is absent from:\n{text}");
+    }
+}
+
+#[test]
+fn logged_decisions_are_decided_again() {
+    let Some(mut program) = program() else { return };
+    program
+        .args(["--listen", "127.0.0.1:0", "--demo-requests", "12", "--mock-speed", "20", "--log-decisions"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = program.spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let decided: Vec<String> = lines.filter(|line| line.contains(" decided ")).take(12).collect();
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for line in decided {
+        assert!(line.contains("engine=\"mock-") && line.contains("branch=\""), "{line}");
+        let record: Record = serde_json::from_str(line.split_once("record=").unwrap().1).unwrap();
+        assert_eq!(record.replay().unwrap(), record.choice);
+        assert_eq!(record.scored.len(), 4, "all candidates are there");
     }
 }
 

@@ -304,6 +304,21 @@ impl Follower {
         self.settle();
     }
 
+    /// What is held was seen not to be what the engine has, though nothing in the stream said so: it is learned anew. An engine's replay
+    /// socket is asked for everything, and what is held is cleared only if the answers reach back far enough to rebuild it; a relay
+    /// sends a snapshot. Nothing can be asked of an engine without a replay socket. Whether something was asked.
+    pub fn handle_mistrusted(&mut self, now: Duration) -> bool {
+        self.clock.advance(now);
+        let asks = self.link.connected && (self.can_ask() || self.source == Source::Relay);
+        match self.source {
+            Source::EngineWithReplay if asks => self.ask(true),
+            Source::Relay if asks => self.resubscribe(None),
+            _ => {}
+        }
+        self.settle();
+        asks
+    }
+
     /// The index lost the stream, as by a panic, and has an empty one in its place. Steps that were not taken are dropped.
     pub fn handle_failed(&mut self, now: Duration) {
         let now = self.clock.advance(now);

@@ -35,6 +35,26 @@ fn a_restart_in_place_restarts_the_stream_with_a_replay_socket_and_without() {
     }
 }
 
+/// What was told is not what was meant, and nothing in the stream shows it: an answer does.
+#[test]
+fn a_stream_that_is_mistrusted_is_asked_for_whole_and_cleared_only_if_it_can_be_rebuilt() {
+    let mut rig = Rig::at(REPLAYS, 5);
+    assert!(rig.follower.handle_mistrusted(rig.now));
+    assert_eq!(rig.told(), "?0");
+    assert_eq!(rig.replay_to(1, 5, COMPLETE), "clear 0 1 2 3 4 5 ?5");
+    assert_eq!((rig.trust(), rig.follower.counts().rebuilds), ("exact", 1));
+    assert!(rig.follower.handle_mistrusted(rig.now));
+    rig.told();
+    assert_eq!(rig.answer((3..=5).map(|sequence| batch(1, sequence)), COMPLETE), "", "its start is not kept any more");
+    assert_eq!((rig.trust(), rig.follower.counts().rebuilds), ("exact", 1));
+    // What it says now is not what it said.
+    assert!(rig.follower.handle_mistrusted(rig.now));
+    rig.told();
+    assert!(rig.replay_to(2, 5, COMPLETE).starts_with("restart ?0 0 1 2 3 4 5"));
+    rig.disconnect();
+    assert!(!rig.follower.handle_mistrusted(rig.now) && !Rig::at(ALONE, 5).follower.handle_mistrusted(rig.now));
+}
+
 /// D15, 1.6 (i): the new life's numbers are past ours by the time the connection is back.
 #[test]
 fn a_restart_that_a_disconnection_hid_is_found_by_what_its_batches_say() {

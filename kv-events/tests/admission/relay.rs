@@ -41,6 +41,17 @@ fn a_gap_is_resumed_once_and_then_owned_up_to_and_repaired_from_a_snapshot() {
     assert_eq!(rig.live(named(life(), 41)), "41");
 }
 
+#[test]
+fn a_relay_that_is_mistrusted_is_asked_for_everything() {
+    let mut rig = at(5);
+    assert!(rig.follower.handle_mistrusted(rig.now));
+    assert_eq!(rig.told(), "?resubscribe");
+    assert_eq!(rig.live(named(life(), 6)), "", "the old stream is over");
+    rig.connect();
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 1, 0));
+    assert_eq!((rig.told().as_str(), rig.follower.trust()), ("restart 40", Trust::ExactAsOf { sequence: 40 }));
+}
+
 /// D9, P34: the cursor after a snapshot is the snapshot's, and what it lacks is said.
 #[test]
 fn a_snapshot_sets_the_cursor_and_says_what_it_lacks() {

@@ -16,7 +16,7 @@ pub struct Predicted {
 }
 
 /// The table. Placements are numbered, so that the end of one takes nothing from another.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Placements {
     /// Hashed with a secret of the process, as prompts are the clients' choice. Nothing is read in its order.
     prefixes: HashMap<u64, Prefix>,
@@ -24,6 +24,8 @@ pub(super) struct Placements {
     queue: VecDeque<Queued>,
     /// Of the next placement, and of the next entry of the queue.
     next: u64,
+    /// How long a placement holds of which nothing is heard.
+    ttl: Duration,
 }
 
 #[derive(Debug)]
@@ -53,11 +55,22 @@ struct Holder {
     settled: Duration,
 }
 
+impl Default for Placements {
+    fn default() -> Self {
+        Self::lasting(PREDICTION_TTL)
+    }
+}
+
 impl Placements {
+    /// An empty table whose placements hold for `ttl`.
+    pub(super) fn lasting(ttl: Duration) -> Self {
+        Self { prefixes: HashMap::new(), queue: VecDeque::new(), next: 0, ttl }
+    }
+
     /// A prompt is sent to `worker`. Returns the placement's number.
     pub(super) fn place(&mut self, now: Duration, worker: u32, keys: &[Key]) -> u64 {
         let number = self.number();
-        let expires = now.saturating_add(PREDICTION_TTL);
+        let expires = now.saturating_add(self.ttl);
         self.expire(now);
         for key in keys {
             self.hold(now, key.hash, Holder { worker, born: number, pending: 1, expires, settled: Duration::ZERO });

@@ -28,6 +28,11 @@ impl Predictions {
         Self::default()
     }
 
+    /// The same, and a prediction of which nothing is heard holds for `ttl` instead of [`PREDICTION_TTL`](crate::limits::PREDICTION_TTL).
+    pub fn lasting(ttl: Duration) -> Self {
+        Self(Arc::new(Mutex::new(Placements::lasting(ttl))))
+    }
+
     /// A prompt goes to `worker`, which will hold all of it.
     pub fn place(&self, now: Duration, worker: u32, keys: &PrefixKeys) -> Placed {
         let number = self.0.lock().place(now, worker, keys.keys());

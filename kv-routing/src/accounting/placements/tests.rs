@@ -35,6 +35,15 @@ fn a_prompt_of_ten_blocks_is_found_at_ten_by_itself_and_at_eight_by_a_longer_sib
     assert_eq!(found(&placements, s(1), &keys(2, 10)), []);
 }
 
+#[test]
+fn a_placement_of_which_nothing_is_heard_holds_as_long_as_the_table_says() {
+    for (mut placements, ends) in [(Placements::lasting(s(5)), 5), (Placements::default(), PREDICTION_TTL.as_secs())] {
+        placements.place(s(1), 3, &keys(1, 4));
+        assert_eq!(found(&placements, s(ends), &keys(1, 4)), [(3, 4)]);
+        assert_eq!(found(&placements, s(1 + ends), &keys(1, 4)), []);
+    }
+}
+
 // Defect 9, and the pin of section 12.
 #[test]
 fn more_live_keys_than_there_is_room_for_push_the_oldest_out_and_return() {

@@ -1,5 +1,7 @@
 //! `/debug/workers`: what the gateway knows of every engine.
 
+mod standing;
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -10,6 +12,8 @@ use kv_index::Digest;
 use kv_routing::liveness::Veto;
 use serde::Serialize;
 
+pub(in crate::gateway) use self::standing::because;
+use self::standing::{PollReport, Standing};
 use crate::gateway::app::App;
 use crate::gateway::fleet::{BatchCounts, Engine, Rank};
 
@@ -21,6 +25,8 @@ pub(super) struct EngineReport {
     ready: bool,
     models: Vec<String>,
     last_error: Option<String>,
+    /// The questions for its load.
+    load_polls: PollReport,
     ranks: Vec<RankReport>,
 }
 
@@ -38,6 +44,9 @@ struct RankReport {
     trust: &'static str,
     /// Why it is passed over while others can serve.
     veto: Option<&'static str>,
+    /// How it stands in decisions, and why.
+    #[serde(flatten)]
+    standing: Standing,
     /// Why it is degraded.
     degraded_by: Vec<&'static str>,
     /// Why predictions for some requests, or all, may differ from what the engine reports.
@@ -54,7 +63,6 @@ struct RankReport {
     hashes: Option<HashReport>,
     /// What may be wrong, the gravest first.
     diagnoses: Vec<DiagnosisReport>,
-    in_flight: u64,
     requests: u64,
     failures: u64,
     hit_rate: Option<f64>,
@@ -96,6 +104,7 @@ fn engine_report(app: &App, engine: &Engine) -> EngineReport {
         ready: engine.is_ready(),
         models: engine.models().iter().map(|model| model.id.clone()).collect(),
         last_error: engine.last_error(),
+        load_polls: PollReport::of(engine),
         ranks: engine.ranks().iter().map(|rank| rank_report(app, engine, rank)).collect(),
     }
 }
@@ -111,6 +120,7 @@ fn rank_report(app: &App, engine: &Engine, rank: &Rank) -> RankReport {
         sequence: stream.sequence,
         trust: stream.trust().as_str(),
         veto: rank.pulse.veto().map(Veto::as_str),
+        standing: Standing::of(app, engine, rank),
         caveats: profile.caveats.iter().map(|caveat| caveat.as_str()).collect(),
         dialect: profile.dialect.map(Dialect::as_str),
         block_tokens: scheme.map(|scheme| scheme.block_tokens.get()),
@@ -123,7 +133,6 @@ fn rank_report(app: &App, engine: &Engine, rank: &Rank) -> RankReport {
         hashes: stream.hashes.as_ref().map(HashReport::from),
         diagnoses: engine.check_up(rank).into_iter().map(DiagnosisReport::from).collect(),
         losses: stream.counts.losses.iter().map(|(loss, count)| (loss.as_str(), count)).collect(),
-        in_flight: tally.in_flight.value(),
         requests: tally.requests.value(),
         failures: tally.failures.value(),
         hit_rate: tally.hit_rate(),

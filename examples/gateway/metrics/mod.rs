@@ -3,12 +3,15 @@
 //! What is counted for each rank lives in its tally and its stream's state; here it is only put into Prometheus' words,
 //! when somebody asks. The recorder belongs to one gateway and not to the process, so that several can run in one.
 
+mod decision;
+
 use kv_index::lanes::PoolMetrics;
 use kv_routing::liveness::{Cause, Veto};
 use metrics::{Label, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use super::fleet::{Engine, Fleet, Rank, StreamState, Trust};
+use super::app::App;
+use super::fleet::{Engine, Rank, StreamState, Trust};
 use super::request::Untokenized;
 
 /// The recorder of one gateway.
@@ -44,12 +47,14 @@ impl Metrics {
         with_local_recorder(&self.recorder, || counter!(REFUSED, "code" => code).increment(1));
     }
 
-    /// The text that Prometheus reads. `blocks` tells how many blocks the index holds for a rank.
-    pub(crate) fn render(&self, fleet: &Fleet, lanes: &PoolMetrics, blocks: impl Fn(&StreamState) -> u64) -> String {
+    /// The text that Prometheus reads.
+    pub(crate) fn render(&self, app: &App) -> String {
+        let fleet = &app.fleet;
         with_local_recorder(&self.recorder, || {
             for engine in fleet.engines() {
                 gauge!("kv_engine_ready", "worker" => engine.name().to_owned()).set(u32::from(engine.is_ready()));
-                engine.ranks().iter().for_each(|rank| show_rank(engine, rank, &blocks));
+                engine.ranks().iter().for_each(|rank| show_rank(app, engine, rank));
+                decision::show_polls(engine);
             }
             let degraded = fleet.engines().iter().flat_map(|engine| engine.ranks()).filter(|rank| is_degraded(rank)).count();
             gauge!("kv_degraded_ranks").set(as_float(degraded as u64));
@@ -57,13 +62,14 @@ impl Metrics {
                 let count = fleet.life().counts().transitions(cause);
                 counter!("kv_veto_transitions_total", "cause" => cause.as_str()).absolute(count);
             }
-            show_lanes(lanes);
+            decision::show_decisions(app);
+            show_lanes(&app.index.lanes());
         });
         self.handle.render()
     }
 }
 
-fn show_rank(engine: &Engine, rank: &Rank, blocks: impl Fn(&StreamState) -> u64) {
+fn show_rank(app: &App, engine: &Engine, rank: &Rank) {
     let labels = labels(engine.name(), rank.number);
     let (tally, stream) = (&rank.tally, rank.stream());
     let counters = [
@@ -80,8 +86,8 @@ fn show_rank(engine: &Engine, rank: &Rank, blocks: impl Fn(&StreamState) -> u64)
     }
     let difference = signed_difference(tally.predicted_tokens.value(), tally.cached_tokens.value());
     gauge!("kv_predicted_minus_cached_tokens", labels.clone()).set(difference);
-    gauge!("kv_in_flight", labels.clone()).set(as_float(tally.in_flight.value()));
-    gauge!("kv_blocks", labels.clone()).set(as_float(blocks(&stream)));
+    gauge!("kv_blocks", labels.clone()).set(as_float(app.blocks(&stream)));
+    decision::show_rank(app, &labels, rank);
     for veto in Veto::ALL {
         gauge!("kv_vetoed", with(&labels, "reason", veto.as_str())).set(u32::from(rank.pulse.veto() == Some(veto)));
     }
@@ -153,7 +159,7 @@ fn describe() {
     describe_counter!("kv_cached_tokens_total", "Cached tokens reported with the compared answers");
     describe_gauge!("kv_predicted_minus_cached_tokens", "Predicted less reported cached tokens, over all compared answers");
     describe_histogram!(DIFFERENCE, "Predicted less reported cached tokens, of each compared answer");
-    describe_gauge!("kv_in_flight", "Requests sent to a rank and not ended");
+    decision::describe();
     describe_gauge!("kv_blocks", "KV blocks that the index holds for a rank");
     describe_gauge!("kv_engine_ready", "Whether an engine answers its health and model questions");
     describe_gauge!("kv_degraded_ranks", "Ranks whose events were not all received");
@@ -213,31 +219,36 @@ const DIFFERENCE_BUCKETS: [f64; 11] = [-4096.0, -1024.0, -256.0, -64.0, -1.0, 0.
 
 #[cfg(test)]
 mod tests {
-    use kv_events::HashCounts;
-    use kv_routing::liveness::Options;
-
     use super::*;
-    use crate::gateway::settings::EngineSpec;
+    use crate::gateway::settings::{EngineSpec, Settings};
+    use kv_events::HashCounts;
 
     #[test]
     fn prometheus_is_told_of_every_rank() {
         let spec: EngineSpec = "http://h:1,name=a,ranks=2,events=tcp://h:5".parse().unwrap();
-        let fleet = Fleet::new(&[spec], Options::default()).unwrap();
+        let app = App::alone(Settings { engines: vec![spec], ..Settings::default() });
+        let fleet = &app.fleet;
         let tally = &fleet.engines()[0].ranks()[1].tally;
         tally.compare(100, 64, 48);
         let (rank, hashes) =
             (&fleet.engines()[0].ranks()[0], HashCounts { mismatched_roots: 2, mismatched: 2, ..HashCounts::default() });
         rank.publish(|stream| stream.hashes = Some(hashes));
-        let metrics = Metrics::default();
+        let metrics = &app.metrics;
         metrics.difference("a", 1, 64, 48);
         metrics.unpredicted(Untokenized::Multimodal);
         metrics.refused("model_not_found");
-        let text = metrics.render(&fleet, &PoolMetrics::default(), |_| 9);
+        let text = metrics.render(&app);
         for line in [
             "kv_predicted_tokens_total{worker=\"a\",rank=\"1\"} 64",
             "kv_cached_tokens_total{worker=\"a\",rank=\"1\"} 48",
             "kv_predicted_minus_cached_tokens{worker=\"a\",rank=\"1\"} 16",
-            "kv_blocks{worker=\"a\",rank=\"0\"} 9",
+            "kv_blocks{worker=\"a\",rank=\"0\"} 0",
+            "kv_in_flight{worker=\"a\",rank=\"1\"} 0",
+            "kv_overloaded{worker=\"a\",rank=\"1\"} 0",
+            "kv_load_samples_total{worker=\"a\",rank=\"1\",outcome=\"not_a_number\"} 0",
+            "kv_index_drift{worker=\"a\",rank=\"0\",state=\"sound\"} 1",
+            "kv_decisions_total{branch=\"warmup_slice\"} 0",
+            "kv_request_outcomes_total{outcome=\"vanished\"} 0",
             "kv_engine_ready{worker=\"a\"} 0",
             "kv_vetoed{worker=\"a\",rank=\"1\",reason=\"wedged\"} 0",
             "kv_veto_transitions_total{cause=\"pile\"} 0",

@@ -1,0 +1,215 @@
+//! What one rank is booked for, what it says of its load, and what its answers say of its index.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use kv_events::relay::LoadSample;
+use kv_routing::accounting::{Dispatch, Outcomes, Predictions, PrefixKeys, Site};
+use kv_routing::adapter::tokio::{Pulse, Watch};
+use kv_routing::liveness::Task;
+use kv_routing::load::{self, Ledger, LoadCounts, Sample, View, wire};
+use kv_routing::overload::Thresholds;
+
+use super::auditor::Auditor;
+use super::kept::{Kept, KeptTokens};
+use crate::gateway::settings::{DecisionSettings, EngineSpec};
+
+/// What the books of all ranks of a fleet have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    pub(super) watch: Watch,
+    /// Where prompts are expected that no event has announced yet. Prefixes are named by content, so one table serves all ways of cutting.
+    pub(crate) predictions: Option<Predictions>,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) auditor: Arc<Auditor>,
+    loads: load::Options,
+    thresholds: Thresholds,
+}
+
+/// The books of one rank.
+#[derive(Debug)]
+pub(crate) struct Books {
+    site: Site,
+    kept: KeptTokens,
+    auditor: Arc<Auditor>,
+    watch: Watch,
+    thresholds: Thresholds,
+    /// How often the index of the rank was begun anew. What was expected of an earlier one says nothing of this one.
+    era: AtomicU64,
+    /// The audit wants the rank to be learned anew.
+    is_wanted_anew: AtomicBool,
+}
+
+impl Common {
+    pub(super) fn new(watch: Watch, settings: &DecisionSettings) -> Self {
+        Self {
+            watch,
+            predictions: settings.predict_for.map(Predictions::lasting),
+            outcomes: Outcomes::default(),
+            auditor: Arc::default(),
+            loads: settings.loads(),
+            thresholds: settings.overload,
+        }
+    }
+
+    /// The books of the fleet's `worker`, one of the engine of `spec`.
+    pub(super) fn books(&self, worker: u32, spec: &EngineSpec, pulse: &Pulse) -> Books {
+        let site = Site {
+            worker,
+            rank: 0,
+            vitals: pulse.vitals().clone(),
+            ledger: Ledger::new(self.loads),
+            predictions: self.predictions.clone(),
+            outcomes: self.outcomes.clone(),
+        };
+        Books {
+            site,
+            kept: KeptTokens::default(),
+            auditor: self.auditor.clone(),
+            watch: self.watch.clone(),
+            thresholds: self.thresholds.with(&spec.overload),
+            era: AtomicU64::new(0),
+            is_wanted_anew: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Books {
+    /// Books a request that has to compute `prefill_tokens`, will answer with about `answer_tokens`, and will leave the prefixes of `keys`
+    /// behind. What it shares with others is in the rank's memory once, and theirs.
+    pub(super) fn book(&self, prefill_tokens: u64, answer_tokens: u64, is_streamed: bool, keys: &PrefixKeys) -> (Dispatch, Kept) {
+        let task = if is_streamed { Task::streamed(prefill_tokens) } else { Task::whole(prefill_tokens) };
+        (self.site.dispatch(self.now(), task, keys), self.kept.keep(prefill_tokens.saturating_add(answer_tokens)))
+    }
+
+    /// How busy the rank is. Takes no lock.
+    pub(crate) fn view(&self) -> View {
+        self.site.ledger.view(self.now())
+    }
+
+    /// The same as decisions read it.
+    pub(crate) fn load(&self, view: &View) -> kv_routing::Load {
+        let load = view.load(self.site.vitals.prefill_tokens_per_s());
+        kv_routing::Load { kept_tokens: self.kept.value(), ..load }
+    }
+
+    /// Whether the rank has too much by its own account.
+    pub(crate) fn is_overloaded(&self, view: &View) -> bool {
+        self.thresholds.is_overloaded(view)
+    }
+
+    /// What became of the rank's samples.
+    pub(crate) fn load_counts(&self) -> LoadCounts {
+        self.site.ledger.counts()
+    }
+
+    /// Whether the rank has to be asked for its load.
+    pub(super) fn wants_poll(&self, interval: Duration) -> bool {
+        self.site.ledger.wants_poll(self.now(), interval)
+    }
+
+    /// The rank's load came. A refused sample is counted by the ledger, and no fault of anybody here.
+    pub(super) fn sampled(&self, sample: &Sample) {
+        if let Err(refusal) = self.site.ledger.handle_sample(self.now(), 0, sample) {
+            tracing::debug!(worker = self.site.worker, %refusal, "a load was refused");
+        }
+    }
+
+    /// The relay's record came.
+    pub(super) fn pushed(&self, record: &LoadSample) {
+        // The wire tells no age; what is sent is sent when it changes.
+        self.sampled(&wire::record(record, self.now(), Duration::ZERO));
+    }
+
+    /// What the audit thinks of the rank's index.
+    pub(crate) fn drift(&self) -> kv_routing::audit::State {
+        self.auditor.state(self.site.worker)
+    }
+
+    /// What the rank will reuse beyond what its index says, by what it did reuse.
+    pub(crate) fn credit_tokens(&self, prompt_tokens: u64, indexed_tokens: u64) -> u64 {
+        self.auditor.credit_tokens(self.site.worker, prompt_tokens, indexed_tokens)
+    }
+
+    /// How requests ended, over the fleet.
+    #[cfg(test)]
+    pub(super) fn outcomes(&self) -> &Outcomes {
+        &self.site.outcomes
+    }
+
+    #[cfg(test)]
+    pub(super) fn predictions(&self) -> Option<&Predictions> {
+        self.site.predictions.as_ref()
+    }
+
+    pub(super) fn auditor(&self) -> &Auditor {
+        &self.auditor
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.watch.clock().now()
+    }
+
+    pub(super) fn era(&self) -> u64 {
+        self.era.load(Ordering::Relaxed)
+    }
+
+    /// The rank's index was begun anew for the `era`th time, and holds again what was learned. True the first time.
+    pub(super) fn begins_era(&self, era: u64) -> bool {
+        let is_new = self.era.swap(era, Ordering::Relaxed) != era;
+        if is_new {
+            self.auditor.relearned(self.now(), self.site.worker);
+            if let Some(predictions) = &self.site.predictions {
+                predictions.forget(self.site.worker);
+            }
+        }
+        is_new
+    }
+
+    /// The audit wants the rank to be learned anew. Its feed takes the wish.
+    pub(super) fn want_anew(&self) {
+        self.is_wanted_anew.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn take_wish(&self) -> bool {
+        self.is_wanted_anew.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kv_events::relay::LoadCore;
+    use kv_routing::liveness::Options;
+
+    use super::*;
+
+    fn books(engine: &str) -> Books {
+        let common = Common::new(Watch::new(Options::default()), &DecisionSettings::default());
+        let pulse = common.watch.enlist().unwrap();
+        common.books(3, &engine.parse().unwrap(), &pulse)
+    }
+
+    fn record(sample: u64, waiting: u32) -> LoadSample {
+        LoadSample { core: LoadCore { waiting, ..LoadCore::default() }, telemetry: None, sample }
+    }
+
+    #[test]
+    fn an_engine_s_own_thresholds_win() {
+        let view = View { waiting: 9, sampled_at: Some(Duration::ZERO), ..View::default() };
+        let overloaded = |engine| books(engine).is_overloaded(&view);
+        let expected =
+            [("http://h:1", true), ("http://h:1,overload-waiting=9", false), ("http://h:1,overload-waiting=off", false)];
+        expected.into_iter().for_each(|(engine, expected)| assert_eq!(overloaded(engine), expected, "{engine}"));
+    }
+
+    #[test]
+    fn what_is_pushed_need_not_be_asked_for_and_counts_once() {
+        let (books, interval) = (books("http://h:1"), Duration::from_secs(10));
+        assert!(books.wants_poll(interval));
+        books.pushed(&record(0, 4));
+        books.pushed(&record(0, 4));
+        assert!(!books.wants_poll(interval));
+        assert_eq!((books.view().waiting, books.load_counts().accepted), (4, 1));
+    }
+}
