@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kv_events::{Predictor, Profile};
-use kv_index::{ContentHash, Index, Namespace, Scheme};
+use kv_index::{ContentHash, Index, Matches, Namespace, Scheme};
 use kv_routing::accounting::{Predicted, Predictions, PrefixKeys};
 use kv_routing::audit::State;
 use kv_routing::{Candidate, Overlap};
@@ -35,6 +35,8 @@ struct Cut {
     keys: PrefixKeys,
     /// Where siblings were sent.
     found: Vec<Predicted>,
+    /// Who holds how much of it, once somebody has asked: one lookup for all ranks.
+    matches: Option<Matches>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -113,7 +115,8 @@ impl<I: Index> Lookup<'_, I> {
     fn candidate(&mut self, is_adapter: bool, rank: &Rank) -> (Candidate, Share) {
         let stream = rank.stream();
         let cut = self.cut(Key { scheme: stream.profile.scheme.unwrap_or(self.otherwise), is_adapter });
-        let indexed_tokens = self.indexed(&stream, cut);
+        let (device_tokens, host_tokens) = self.indexed(&stream, cut);
+        let indexed_tokens = device_tokens + host_tokens;
         let booked_tokens = self.booked(rank.worker, &stream.profile, cut, indexed_tokens);
         let prompt_tokens = self.tokens.len() as u64;
         let unannounced = rank.books.credit_tokens(prompt_tokens, indexed_tokens);
@@ -122,7 +125,7 @@ impl<I: Index> Lookup<'_, I> {
         let (view, drift) = (rank.books.view(), rank.books.drift());
         let candidate = Candidate {
             worker: rank.worker,
-            overlap: Overlap { predicted_tokens, ..Overlap::device(indexed_tokens) },
+            overlap: Overlap { host_tokens, predicted_tokens, ..Overlap::device(device_tokens) },
             // A stream that lacks blocks is degraded too, and what it has of them is true.
             degraded: stream.may_overstate() || drift == State::HoldsLess,
             vetoed: rank.pulse.veto().is_some(),
@@ -133,11 +136,38 @@ impl<I: Index> Lookup<'_, I> {
         (candidate, Share { cut, booked_tokens })
     }
 
-    /// What the index says that the rank will reuse, in tokens.
-    fn indexed(&mut self, stream: &StreamState, cut: usize) -> u64 {
-        let (Some(worker), Some(_)) = (stream.worker, stream.profile.scheme) else { return 0 };
-        let hashes = &self.cuts[cut].hashes;
-        self.predictor.predict(self.index, worker, &stream.profile, hashes, self.tokens.len()).tokens as u64
+    /// What the index says that the rank will reuse, in tokens: from the device, and from elsewhere where that is told apart.
+    fn indexed(&mut self, stream: &StreamState, cut: usize) -> (u64, u64) {
+        let (Some(worker), Some(scheme)) = (stream.worker, stream.profile.scheme) else { return (0, 0) };
+        let profile = &stream.profile;
+        let views = match profile.groups.as_slice() {
+            [only] if only.group.kind.is_main() && only.group.block_tokens == scheme.block_tokens => *only,
+            // The cache groups of a hybrid model are asked rank by rank, for what they can reuse together.
+            _ => {
+                return (
+                    self.predictor.predict(self.index, worker, profile, &self.cuts[cut].hashes, self.tokens.len()).tokens as u64,
+                    0,
+                );
+            }
+        };
+        let matches = self.matches(cut, scheme);
+        let any = matches.depth(worker, views.any);
+        let device = views.device.map_or(any, |device| matches.depth(worker, device).min(any));
+        let tokens = |blocks: u32| {
+            u64::from(blocks.saturating_sub(u32::from(profile.drops_last_block))) * u64::from(scheme.block_tokens.get())
+        };
+        (tokens(device), tokens(any) - tokens(device))
+    }
+
+    /// Who holds how much of the prompt as it is cut there, without what is always computed.
+    fn matches(&mut self, cut: usize, scheme: Scheme) -> &Matches {
+        let Cut { hashes, matches, .. } = &mut self.cuts[cut];
+        matches.get_or_insert_with(|| {
+            let mut matches = Matches::new();
+            let reusable = hashes.len().min(scheme.reusable_in(self.tokens.len()));
+            self.index.find(&hashes[..reusable], &mut matches);
+            matches
+        })
     }
 
     /// What siblings under way will leave behind at `worker` beyond `indexed_tokens`. What the index shows is predicted no longer.
@@ -173,7 +203,7 @@ impl<I: Index> Lookup<'_, I> {
             keys.fill(&hashes);
             predictions.find(self.now, &keys, &mut found);
         }
-        self.cuts.push(Cut { key, hashes, keys, found });
+        self.cuts.push(Cut { key, hashes, keys, found, matches: None });
         self.cuts.len() - 1
     }
 }

@@ -63,19 +63,15 @@ impl Engine {
     /// An engine without a fleet.
     #[cfg(test)]
     pub(super) fn alone() -> Self {
-        let spec = EngineSpec::at("http://h:1").expect("it is an address");
-        let watch = kv_routing::adapter::tokio::Watch::new(kv_routing::liveness::Options::default());
-        Self::new(spec, 0, &Common::new(watch, &crate::gateway::settings::DecisionSettings::default()))
-            .expect("one rank can be watched")
+        Self::of("http://h:1")
     }
 
-    /// One that tells its events.
+    /// The engine of `spec`, without a fleet.
     #[cfg(test)]
-    pub(super) fn with_events() -> Self {
+    pub(super) fn of(spec: &str) -> Self {
         let watch = kv_routing::adapter::tokio::Watch::new(kv_routing::liveness::Options::default());
-        let spec = "http://h:1,events=tcp://h:2".parse().expect("it is a specification");
-        Self::new(spec, 0, &Common::new(watch, &crate::gateway::settings::DecisionSettings::default()))
-            .expect("one rank can be watched")
+        let common = Common::new(watch, &crate::gateway::settings::DecisionSettings::default());
+        Self::new(spec.parse().expect("it is a specification"), 0, &common).expect("its ranks can be watched")
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -72,22 +72,26 @@ async fn poll(engine: &Engine, client: &Client) {
     let asked = ask(engine, client, sent_at).await;
     engine.polls.note(asked.as_ref().map(|(path, _)| *path));
     match asked {
-        Ok((_, loads)) => {
-            let report = loads.report();
-            engine.ranks().iter().for_each(|rank| rank.pulse.reported(&report));
-            let ranked = |number: u16| engine.ranks().get(usize::from(number));
-            for (number, sample) in &loads.ranks {
-                match ranked(*number) {
-                    Some(rank) => rank.books.sampled(sample),
-                    None => engine.polls.count("unknown_rank"),
-                }
-            }
-        }
+        Ok((_, loads)) => take(engine, loads),
         Err(PollError::Unreachable(reason)) => {
             tracing::debug!(engine = engine.name(), reason, "the load could not be asked for");
             engine.ranks().iter().for_each(|rank| rank.pulse.cut_off());
         }
         Err(error) => tracing::debug!(engine = engine.name(), %error, "the load was not told"),
+    }
+}
+
+/// Books what each rank said. That it answers at all is a sign of life of every rank.
+fn take(engine: &Engine, loads: Loads) {
+    engine.ranks().iter().for_each(|rank| rank.pulse.heard());
+    for (number, sample) in loads.ranks {
+        let Some(rank) = engine.ranks().get(usize::from(number)) else {
+            engine.polls.count("unknown_rank");
+            continue;
+        };
+        // A queue is a sign of its own rank only.
+        rank.pulse.reported(&Loads { ranks: vec![(number, sample)], unreadable: 0 }.report());
+        rank.books.sampled(&sample);
     }
 }
 
@@ -167,5 +171,35 @@ impl PollError {
             Self::Body(_) => "broken_off",
             Self::Unreadable(_) => "unreadable",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kv_routing::load::Sample;
+
+    use super::*;
+
+    #[test]
+    fn each_rank_is_booked_its_own_load_and_a_rank_that_is_none_is_counted() {
+        let engine = Engine::of("http://h:1,ranks=2");
+        let sample = |waiting| Sample { waiting, ..Sample::polled(Duration::ZERO) };
+        take(&engine, Loads { ranks: vec![(1, sample(4.0)), (0, sample(f64::NAN)), (2, sample(7.0))], unreadable: 0 });
+        let waiting: Vec<_> =
+            engine.ranks().iter().map(|rank| (rank.books.view().waiting, rank.books.load_counts().accepted)).collect();
+        assert_eq!(waiting, [(0, 0), (4, 1)]);
+        assert_eq!(engine.polls.get().counts["unknown_rank"], 1);
+    }
+
+    #[test]
+    fn places_are_asked_in_the_order_in_which_they_are_likely() {
+        let paths = |engine: &Engine| places(engine).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+        let of = |load: &str| Engine::of(&format!("http://h:1,load={load}"));
+        assert_eq!(paths(&of("auto")), ["/metrics", "/v1/loads", "/get_load"]);
+        assert_eq!(paths(&of("sglang")), ["/v1/loads", "/get_load"]);
+        assert!(paths(&of("off")).is_empty());
+        let engine = of("auto");
+        engine.polls.note(Ok("/get_load"));
+        assert_eq!(paths(&engine)[0], "/get_load", "what answered last");
     }
 }

@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn answers_are_audited_by_the_index_that_they_were_predicted_by() {
-        let engine = Arc::new(Engine::with_events());
+        let engine = Arc::new(Engine::of("http://h:1,events=tcp://h:2"));
         let rank = &engine.ranks()[0];
         let answer = |predicted, cached| {
             Ticket::book(placement(&engine, known(predicted)), Arc::default()).answered(Some(usage(Some(cached))));
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_siblings_leave_behind_is_no_drift() {
-        let engine = Arc::new(Engine::with_events());
+        let engine = Arc::new(Engine::of("http://h:1,events=tcp://h:2"));
         let sibling =
             Forecast::Known { prompt_tokens: 64, cached_tokens: 0, booked_tokens: 16, expected_tokens: 16, caveat: None };
         for _ in 0..8 {

@@ -161,6 +161,40 @@ async fn dropped_batches_are_missing_live_and_there_in_the_replay() {
 }
 
 #[tokio::test]
+async fn hollow_batches_tell_nothing_live_and_all_in_the_replay() {
+    let fleet = start(config()).await;
+    let engine = &fleet.engines()[0];
+    let mut subscriber = Subscriber::connect(engine.events_endpoint()).await;
+    subscriber.synchronise(engine.http_url()).await;
+    let next = replay(engine.replay_endpoint(), 0).await.len() as u64;
+    inject(&fleet, "hollow?batches=1").await;
+    complete(engine.http_url(), &prompt(1, 32), 1).await;
+    let heard = subscriber.next().await.expect("it is not lost");
+    let replayed = replay(engine.replay_endpoint(), next).await;
+    assert_eq!((heard.0, replayed[0].0), (next, next));
+    assert!(heard.1.events.is_empty() && !replayed[0].1.events.is_empty(), "{heard:?} {replayed:?}");
+    fleet.shutdown().await;
+}
+
+#[tokio::test]
+async fn sglang_s_loads_are_told_by_rank_and_can_be_broken() {
+    let fleet = start(MockConfig { dialect: Dialect::Sglang, ranks: 2, ..config() }).await;
+    let url = fleet.engines()[0].http_url();
+    let loads = get_json(format!("{url}/v1/loads")).await;
+    assert_eq!((&loads["loads"][1]["dp_rank"], &loads["loads"][1]["num_waiting_uncached_tokens"]), (&json!(1), &json!(0)));
+    assert_eq!(get_json(format!("{url}/get_load")).await[0]["num_reqs"], 0);
+    inject(&fleet, "load?garbled=true").await;
+    assert_eq!(get_json(format!("{url}/v1/loads")).await["loads"][0]["num_running_reqs"], -1);
+    inject(&fleet, "load?status=429").await;
+    for path in ["v1/loads", "get_load", "metrics"] {
+        assert_eq!(http().get(format!("{url}/{path}")).send().await.unwrap().status(), 429, "{path}");
+    }
+    inject(&fleet, "load").await;
+    assert_eq!(http().get(format!("{url}/metrics")).send().await.unwrap().status(), 200);
+    fleet.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_restarted_publisher_counts_from_zero_and_the_cache_stays() {
     let fleet = start(config()).await;
     let engine = &fleet.engines()[0];
