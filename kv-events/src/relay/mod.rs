@@ -97,7 +97,7 @@ pub use self::snapshot::{Chunk, Snapshot};
 use self::subscriber::Subscriber;
 pub use self::subscriber::{Heartbeat, Next, Relayed};
 use crate::copies::CopyRule;
-use crate::limits::{HISTORY_BATCHES, HISTORY_BYTES, LIVE_BLOCKS_MAX, RELAY_RANKS_MAX, RELAY_SUBSCRIBERS_MAX};
+use crate::limits::{CHUNK_BLOCKS, HISTORY_BATCHES, HISTORY_BYTES, LIVE_BLOCKS_MAX, RELAY_RANKS_MAX, RELAY_SUBSCRIBERS_MAX};
 use crate::{Incarnation, Position};
 
 /// How a relay follows its engine.
@@ -115,6 +115,8 @@ pub struct Options {
     pub history_bytes: usize,
     /// Blocks kept of each rank.
     pub live_blocks_max: usize,
+    /// Copies in a chunk of a snapshot, at least one.
+    pub chunk_blocks: u64,
 }
 
 /// One engine's relay.
@@ -188,6 +190,7 @@ impl Default for Options {
             history_batches: HISTORY_BATCHES,
             history_bytes: HISTORY_BYTES,
             live_blocks_max: LIVE_BLOCKS_MAX,
+            chunk_blocks: CHUNK_BLOCKS,
         }
     }
 }

@@ -29,7 +29,7 @@ use super::snapshot::{Cut, Standing};
 use super::{Options, RankStatus, ReplayRequest};
 use crate::limits::{
     GAP_KEPT_MAX, HELD_BATCHES_MAX, HELD_BYTES_MAX, HISTORY_BATCHES, PAYLOAD_BYTES_MAX, QUIET_MAX, RELAY_CUTS_MAX,
-    RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY, REPLAY_MAX,
+    RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY, REPLAY_MAX, REPLAY_SILENCE_MAX,
 };
 use crate::{Batch, Event, Incarnation};
 
@@ -63,7 +63,7 @@ pub struct RankCounts {
     pub answers_ignored: u64,
     /// Live messages that came while too many waited.
     pub overflowed: u64,
-    /// Live messages that waited when their connection ended.
+    /// Live messages that waited when their connection, or their publisher's life, ended.
     pub outlived: u64,
     /// Numbers that no publisher reaches.
     pub unreadable: u64,
@@ -107,10 +107,16 @@ pub(super) struct Rank {
     /// The last number when the live socket connected again, while nothing has shown that the publisher is the same. What came since
     /// shows nothing: it may be the other's.
     doubted: Option<u64>,
+    /// Batches, from one number to before another, of which a clear made it needless to know whose they are. A reader that comes to
+    /// them later than that is told of the doubt all the same.
+    doubtful: Option<(u64, u64)>,
     /// Something is missing that the publisher may have kept: it was not answered when it was asked for.
     relearns: bool,
     /// In this life the replay socket has answered with a batch: it keeps some.
     has_replayed: bool,
+    /// It had nothing from the last number on, and has never answered with a batch. Either it keeps none, or that number was never the
+    /// publisher's: it is asked for all that it keeps.
+    answers_nothing: bool,
     /// When the publisher last said that there is nothing after the last number.
     confirmed_at: Option<Duration>,
     cuts: Vec<Weak<Cut>>,
@@ -122,7 +128,9 @@ pub(super) struct Rank {
 #[expect(clippy::struct_excessive_bools, reason = "each was seen or not, by itself")]
 struct Asking {
     ticket: u64,
-    deadline: Duration,
+    /// When it has taken too long, and when it has been silent for too long.
+    ends: Duration,
+    silent: Duration,
     tries: u32,
     /// The last number when it was asked.
     last: Option<u64>,
@@ -164,8 +172,10 @@ impl Rank {
             heard_at: now,
             answered: false,
             doubted: None,
+            doubtful: None,
             relearns: false,
             has_replayed: false,
+            answers_nothing: false,
             confirmed_at: None,
             cuts: Vec::new(),
             counts: RankCounts::default(),
@@ -187,11 +197,14 @@ impl Rank {
     }
 
     /// Batches that were published before what is known, and lost, or that there was no room for; and those lost since, among
-    /// which a publisher that may be another counts as one, and a batch of which a part could not be read.
+    /// which a batch of which a part could not be read counts as one.
     pub(super) fn missing(&self) -> (u64, u64) {
-        let doubt = u64::from(self.doubted.is_some());
-        let lost = self.lost.saturating_add(self.damaged).saturating_add(doubt);
-        (self.unknown_before.saturating_add(self.live.crowded_out()), lost)
+        (self.unknown_before.saturating_add(self.live.crowded_out()), self.lost.saturating_add(self.damaged))
+    }
+
+    /// Whether it is not known that the publisher of the batch `sequence` is that of the batches before it.
+    pub(super) fn doubts(&self, sequence: u64) -> bool {
+        self.doubted.is_some() || self.doubtful.is_some_and(|(from, to)| (from..to).contains(&sequence))
     }
 
     /// Whether nothing follows the last batch, as far as can be known: the publisher is connected, it is the same, it told all when it
@@ -202,6 +215,7 @@ impl Rank {
 
     pub(super) fn status(&self) -> RankStatus {
         let (unknown_before, lost) = self.missing();
+        let lost = lost.saturating_add(u64::from(self.doubted.is_some()));
         RankStatus {
             incarnation: self.incarnation,
             first: self.first,
@@ -268,8 +282,9 @@ impl Rank {
         if sequence == u64::MAX {
             return self.counts.unreadable += 1;
         }
+        asking.silent = now.saturating_add(REPLAY_SILENCE_MAX);
         asking.knows_last |= asking.last.is_some_and(|last| sequence >= last);
-        self.has_replayed = true;
+        (self.has_replayed, self.answers_nothing) = (true, false);
         let kept = Kept::new(sequence, payload);
         let seen = self.history.seen(&kept);
         if seen == Seen::Same {
@@ -297,10 +312,7 @@ impl Rank {
                 self.counts.duplicates += 1;
                 self.numbers.came_replayed(sequence);
             }
-            Verdict::Restart(restart) => {
-                self.begin_life(restart);
-                self.ask(now, 0);
-            }
+            Verdict::Restart(restart) => self.begin_replayed_life(now, restart),
         }
     }
 
@@ -311,9 +323,9 @@ impl Rank {
         let complete = end == ReplayEnd::Complete && !asking.broken;
         if complete && asking.last.is_some() && !asking.knows_last && self.has_replayed {
             // A publisher that keeps batches keeps its last one: one that has no longer got ours never had it.
-            self.begin_life(Restart::LastForgotten);
-            return self.ask(now, 0);
+            return self.begin_replayed_life(now, Restart::LastForgotten);
         }
+        self.answers_nothing |= complete && asking.last.is_some() && !asking.knows_last;
         // Only an answer that was whole proves that the publisher has no more than that.
         self.relearns |= asking.lost && !complete;
         if !complete && (asking.progressed || asking.broken) && asking.tries < RELAY_REPLAY_TRIES_MAX {
@@ -344,7 +356,7 @@ impl Rank {
         let quiet_at = self.heard_at + QUIET_MAX;
         let wants = self.numbers.last.is_none() || self.doubted.is_some() || self.relearns;
         match &self.asking {
-            Some(asking) => Some(asking.deadline),
+            Some(asking) => Some(asking.ends.min(asking.silent)),
             None if !self.options.replays || self.connections == 0 => None,
             None if wants && !self.answered => Some(self.retry_at.min(quiet_at)),
             None => Some(quiet_at),
@@ -376,8 +388,9 @@ impl Rank {
         }
         let (unknown_before, lost) = self.missing();
         let (rank, incarnation, timestamp_s) = (self.number, self.incarnation, self.timestamp_s);
-        let standing = Standing { rank, incarnation, through, timestamp_s, unknown_before, lost };
-        let cut = Arc::new(Cut::take(&mut self.live, standing));
+        let doubted = self.doubted.is_some();
+        let standing = Standing { rank, incarnation, through, timestamp_s, unknown_before, lost, doubted };
+        let cut = Arc::new(Cut::take(&mut self.live, standing, self.options.chunk_blocks));
         self.cuts.push(Arc::downgrade(&cut));
         Some(cut)
     }
@@ -390,10 +403,11 @@ impl Rank {
         self.tickets += 1;
         self.counts.asked += 1;
         let ticket = self.tickets;
-        let (deadline, last) = (now + REPLAY_MAX, self.numbers.last);
+        let last = self.numbers.last;
         self.asking = Some(Asking {
             ticket,
-            deadline,
+            ends: now.saturating_add(REPLAY_MAX),
+            silent: now.saturating_add(REPLAY_SILENCE_MAX),
             tries,
             last,
             knows_last: false,
@@ -402,7 +416,7 @@ impl Rank {
             lost: false,
             broken: false,
         });
-        let from = compare_from(self.doubted.or(last));
+        let from = if self.answers_nothing { 0 } else { compare_from(self.doubted.or(last)) };
         self.request = Some(ReplayRequest { rank: self.number, ticket, from });
     }
 
@@ -480,6 +494,10 @@ impl Rank {
             self.relearns = kept.sequence > 0 && self.options.replays && !self.answered && self.asking.is_none();
         }
         if batch.clears() {
+            if let Some(last) = self.doubted {
+                let from = self.doubtful.map_or(last + 1, |(from, _)| from.min(last + 1));
+                self.doubtful = Some((from, kept.sequence));
+            }
             // Whatever was not seen before it is gone.
             (self.unknown_before, self.lost, self.doubted, self.relearns) = (0, 0, None, false);
             self.damaged = 0;
@@ -507,8 +525,15 @@ impl Rank {
         self.history.clear();
         self.live = Live::new(self.options.copies, self.options.live_blocks_max);
         (self.first, self.unknown_before, self.lost, self.damaged) = (None, 0, 0, 0);
-        (self.has_replayed, self.confirmed_at) = (false, None);
-        (self.doubted, self.relearns) = (None, false);
+        (self.has_replayed, self.answers_nothing, self.confirmed_at) = (false, false, None);
+        (self.doubted, self.doubtful, self.relearns) = (None, None, false);
+    }
+
+    /// What was replayed is another life. What waits is the former one's, or comes again with the next answers.
+    fn begin_replayed_life(&mut self, now: Duration, restart: Restart) {
+        self.drop_waiting();
+        self.begin_life(restart);
+        self.ask(now, 0);
     }
 
     /// Whether the publisher is likely to keep all that it ever sent.

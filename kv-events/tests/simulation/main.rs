@@ -14,10 +14,13 @@
 //! KV_SIM_FIRST=4711 KV_SIM_SEEDS=1 cargo test -p kv-events --test simulation every_seed
 //! ```
 
+mod direct;
 mod engine;
 mod gateway;
+mod listener;
 mod plan;
 mod random;
+mod relayed;
 mod shrink;
 mod source;
 mod world;
@@ -28,7 +31,7 @@ use std::time::Instant;
 use std::{env, thread};
 
 use plan::Plan;
-use world::Failure;
+use listener::Failure;
 
 /// Ten seconds' worth, or less, on one core.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2_000 } else { 10_000 };

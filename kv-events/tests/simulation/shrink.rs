@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::plan::Plan;
-use crate::world::{self, Failure};
+use crate::listener::Failure;
+use crate::world;
 
 /// Runs `plan`; a panic is a failure.
 pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
