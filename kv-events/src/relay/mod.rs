@@ -97,6 +97,7 @@ pub use self::snapshot::{Chunk, Snapshot};
 use self::subscriber::Subscriber;
 pub use self::subscriber::{Heartbeat, Next, Relayed};
 use crate::copies::CopyRule;
+use crate::hash_check::{HashCounts, Hashing};
 use crate::limits::{CHUNK_BLOCKS, HISTORY_BATCHES, HISTORY_BYTES, LIVE_BLOCKS_MAX, RELAY_RANKS_MAX, RELAY_SUBSCRIBERS_MAX};
 use crate::{Incarnation, Position};
 
@@ -117,6 +118,8 @@ pub struct Options {
     pub live_blocks_max: usize,
     /// Copies in a chunk of a snapshot, at least one.
     pub chunk_blocks: u64,
+    /// How the engine is believed to hash its blocks, if that is to be checked.
+    pub hash_check: Option<Hashing>,
 }
 
 /// One engine's relay.
@@ -179,6 +182,8 @@ pub struct RankStatus {
     pub counts: RankCounts,
     /// What became of their events in the relay's own state.
     pub live_counts: LiveCounts,
+    /// What the check of the engine's hashes found, over all lives, if it is asked for.
+    pub hashes: Option<HashCounts>,
 }
 
 impl Default for Options {
@@ -191,6 +196,7 @@ impl Default for Options {
             history_bytes: HISTORY_BYTES,
             live_blocks_max: LIVE_BLOCKS_MAX,
             chunk_blocks: CHUNK_BLOCKS,
+            hash_check: None,
         }
     }
 }
@@ -232,6 +238,11 @@ impl Relay {
     /// The load of `rank` is now this.
     pub fn handle_load(&mut self, rank: u32, load: Load) {
         self.with_rank(rank, |rank| rank.load = Some(load));
+    }
+
+    /// The load of `rank` is not known any more: nothing is said of it until it is again.
+    pub fn forget_load(&mut self, rank: u32) {
+        self.with_rank(rank, |rank| rank.load = None);
     }
 
     /// The next question to a replay socket. It replaces an earlier one to the same socket, whose answers are not wanted any more.

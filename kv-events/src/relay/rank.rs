@@ -31,7 +31,7 @@ use crate::limits::{
     GAP_KEPT_MAX, HELD_BATCHES_MAX, HELD_BYTES_MAX, HISTORY_BATCHES, PAYLOAD_BYTES_MAX, QUIET_MAX, RELAY_CUTS_MAX,
     RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY, REPLAY_MAX, REPLAY_SILENCE_MAX,
 };
-use crate::{Batch, Event, Incarnation};
+use crate::{Batch, Event, HashCheck, Incarnation};
 
 /// How a replay's answers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,7 @@ pub(super) struct Rank {
     pub(super) history: History,
     pub(super) live: Live,
     pub(super) load: Option<Load>,
+    hash_check: Option<HashCheck>,
     /// The first batch of this life that was taken in.
     first: Option<u64>,
     unknown_before: u64,
@@ -102,8 +103,11 @@ pub(super) struct Rank {
     /// When to ask again for what was not answered.
     retry_at: Duration,
     heard_at: Duration,
-    /// The last question of this connection was answered to its end.
+    /// The last question of this connection was answered to its end, in this life.
     answered: bool,
+    /// What follows the last number will come by the live socket: the replay socket had nothing behind it, or the live one has shown
+    /// the last batch itself.
+    shown_end: bool,
     /// The last number when the live socket connected again, while nothing has shown that the publisher is the same. What came since
     /// shows nothing: it may be the other's.
     doubted: Option<u64>,
@@ -132,6 +136,10 @@ struct Asking {
     ends: Duration,
     silent: Duration,
     tries: u32,
+    /// How often in a row it was asked for nothing but the end.
+    end_checks: u32,
+    /// Answers.
+    heard: u64,
     /// The last number when it was asked.
     last: Option<u64>,
     /// A number at or beyond it was answered.
@@ -155,6 +163,7 @@ impl Rank {
             history: History::new(options.history_batches, options.history_bytes),
             live: Live::new(options.copies, options.live_blocks_max),
             load: None,
+            hash_check: options.hash_check.map(HashCheck::new),
             first: None,
             unknown_before: 0,
             lost: 0,
@@ -171,6 +180,7 @@ impl Rank {
             retry_at: now,
             heard_at: now,
             answered: false,
+            shown_end: false,
             doubted: None,
             doubtful: None,
             relearns: false,
@@ -210,7 +220,8 @@ impl Rank {
     /// Whether nothing follows the last batch, as far as can be known: the publisher is connected, it is the same, it told all when it
     /// was asked since, and nothing waits behind a gap. What is lost behind the last batch shows within [`QUIET_MAX`].
     pub(super) fn vouches(&self) -> bool {
-        self.connected && self.doubted.is_none() && self.answered && self.waiting.is_empty() && self.options.replays
+        let knows_end = self.answered && self.shown_end && self.waiting.is_empty();
+        self.connected && self.doubted.is_none() && knows_end && self.options.replays
     }
 
     pub(super) fn status(&self) -> RankStatus {
@@ -233,6 +244,7 @@ impl Rank {
             waiting_blocks: self.live.waiting_blocks(),
             counts: self.counts.clone(),
             live_counts: self.live.counts().clone(),
+            hashes: self.hash_check.as_ref().map(|check| *check.counts()),
         }
     }
 
@@ -244,7 +256,7 @@ impl Rank {
     pub(super) fn connected(&mut self, now: Duration) {
         self.connections += 1;
         self.drop_waiting();
-        (self.connected, self.answered) = (true, false);
+        (self.connected, self.answered, self.shown_end) = (true, false, false);
         self.doubted = self.doubted.or(self.numbers.last);
         self.ask(now, 0);
     }
@@ -283,6 +295,7 @@ impl Rank {
             return self.counts.unreadable += 1;
         }
         asking.silent = now.saturating_add(REPLAY_SILENCE_MAX);
+        asking.heard += 1;
         asking.knows_last |= asking.last.is_some_and(|last| sequence >= last);
         (self.has_replayed, self.answers_nothing) = (true, false);
         let kept = Kept::new(sequence, payload);
@@ -332,6 +345,7 @@ impl Rank {
             return self.ask(now, asking.tries + 1);
         }
         self.answered = complete;
+        self.shown_end = complete && asking.shows_end(self.has_replayed);
         self.retry_at = now + RELAY_RETRY_EVERY;
         if complete {
             self.confirmed_at = Some(now);
@@ -343,6 +357,9 @@ impl Rank {
         }
         // What brought something may bring more; what did not will not.
         self.take_waiting(now, if asking.progressed { asking.tries.max(1) } else { RELAY_REPLAY_TRIES_MAX });
+        if complete && !self.shown_end && self.asking.is_none() && asking.end_checks < END_CHECKS {
+            self.ask_for_the_end(now, asking.end_checks + 1);
+        }
     }
 
     /// Asks the replay socket once more, while nothing is known of the rank.
@@ -369,7 +386,8 @@ impl Rank {
         }
         match self.asking {
             Some(asking) => self.replay_ended(now, asking.ticket, ReplayEnd::Incomplete),
-            None => self.ask(now, 0),
+            None if self.doubted.is_some() || self.relearns || self.answers_nothing => self.ask(now, 0),
+            None => self.ask_for_the_end(now, 0),
         }
     }
 
@@ -409,6 +427,8 @@ impl Rank {
             ends: now.saturating_add(REPLAY_MAX),
             silent: now.saturating_add(REPLAY_SILENCE_MAX),
             tries,
+            end_checks: 0,
+            heard: 0,
             last,
             knows_last: false,
             verified: false,
@@ -418,6 +438,15 @@ impl Rank {
         });
         let from = if self.answers_nothing { 0 } else { compare_from(self.doubted.or(last)) };
         self.request = Some(ReplayRequest { rank: self.number, ticket, from });
+    }
+
+    /// Asks what follows the last number, and nothing else.
+    fn ask_for_the_end(&mut self, now: Duration, end_checks: u32) {
+        self.ask(now, 0);
+        if let (Some(asking), Some(request)) = (&mut self.asking, &mut self.request) {
+            asking.end_checks = end_checks;
+            request.from = self.numbers.last.unwrap_or(0).max(request.from);
+        }
     }
 
     /// Judges a message of the live socket. What is missing before it was asked for `tries` times.
@@ -447,6 +476,7 @@ impl Rank {
             Verdict::Duplicate => {
                 self.counts.duplicates += 1;
                 self.numbers.came_live(sequence);
+                self.shown_end |= self.numbers.last == Some(sequence);
             }
             Verdict::Restart(restart) => {
                 self.begin_life(restart);
@@ -477,6 +507,7 @@ impl Rank {
     fn accept_live(&mut self, kept: Kept) {
         self.counts.live += 1;
         self.numbers.came_live(kept.sequence);
+        self.shown_end = true;
         self.take(kept);
     }
 
@@ -505,6 +536,9 @@ impl Rank {
         self.damaged += u64::from(batch.is_damaged());
         self.timestamp_s = batch.timestamp_s;
         self.live.apply(&batch);
+        if let Some(check) = &mut self.hash_check {
+            check.observe(&batch, self.live.normalizer().scheme().map(|scheme| scheme.block_tokens.get()));
+        }
         self.history.push(kept);
     }
 
@@ -524,9 +558,14 @@ impl Rank {
         self.numbers = Numbers::default();
         self.history.clear();
         self.live = Live::new(self.options.copies, self.options.live_blocks_max);
+        if let Some(check) = &mut self.hash_check {
+            check.restart();
+        }
         (self.first, self.unknown_before, self.lost, self.damaged) = (None, 0, 0, 0);
         (self.has_replayed, self.answers_nothing, self.confirmed_at) = (false, false, None);
         (self.doubted, self.doubtful, self.relearns) = (None, None, false);
+        // What was answered was another life's.
+        (self.answered, self.shown_end) = (false, false);
     }
 
     /// What was replayed is another life. What waits is the former one's, or comes again with the next answers.
@@ -554,6 +593,19 @@ impl Rank {
         self.waiting.push_front(kept);
     }
 }
+
+impl Asking {
+    /// Whether an end marker says that nothing follows the last number. Behind more answers than that one it does not: the publisher's
+    /// socket may have dropped those before the marker to a slow reader. A publisher that keeps nothing says nothing.
+    fn shows_end(&self, keeps_some: bool) -> bool {
+        let alone = self.last.is_none() || self.knows_last || !keeps_some;
+        alone && !self.progressed && self.heard <= 1
+    }
+}
+
+/// How often in a row the replay socket is asked for the end: behind a busy publisher's last batch there is always another, and the live
+/// socket shows it.
+const END_CHECKS: u32 = 2;
 
 /// How often what follows a remembered number is asked for when the answers leave it out: a publisher that lost it leaves it out
 /// again.

@@ -154,8 +154,8 @@ impl<I: Index> Listener for Direct<I> {
     }
 
     fn check_end(&self, now: Duration, sites: &[Site]) -> Result<(), Failure> {
-        self.each().zip(sites).try_for_each(|((rank, gateway), site)| {
-            self.end(gateway, site).map_err(|why| self.failure(now, rank, site, why))
-        })
+        self.each()
+            .zip(sites)
+            .try_for_each(|((rank, gateway), site)| self.end(gateway, site).map_err(|why| self.failure(now, rank, site, why)))
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Site {
     pub(crate) touched: bool,
     /// All that its link may lose can be had from the replay socket, at any time.
     pub(crate) keeps_all: bool,
+    /// Its replay socket has dropped answers in the middle.
+    pub(crate) drops: bool,
     /// When the engine last changed.
     pub(crate) changed: Duration,
 }
@@ -40,7 +42,9 @@ pub(crate) enum Ends {
     /// The process that listens to this rank is another one now.
     Rank,
     /// One process listens to all of them, and is another one after this time.
-    All { down: Duration },
+    All {
+        down: Duration,
+    },
 }
 
 /// Something that follows the engine's ranks in virtual time.

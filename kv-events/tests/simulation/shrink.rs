@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::plan::Plan;
 use crate::listener::Failure;
+use crate::plan::Plan;
 use crate::world;
 
 /// Runs `plan`; a panic is a failure.

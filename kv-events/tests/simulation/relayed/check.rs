@@ -42,7 +42,8 @@ impl<I: Index> Relayed<I> {
         if site.keeps_all && relay.counts.lost > 0 {
             return Err("the relay lost what the publisher has kept");
         }
-        let is_last = || gateway.position().map(|position| position.sequence) == relay.last;
+        // A relay that has started again may know nothing yet.
+        let is_last = || relay.last.is_none_or(|last| gateway.position().is_some_and(|position| position.sequence == last));
         match gateway.trust {
             Trust::Exact if gateway.digest(&self.index) != site.engine().digest() => {
                 Err("wrong after a silence, and called exact")
@@ -68,19 +69,20 @@ impl<I: Index> Relayed<I> {
         }
         let replays = self.options.replays;
         let is_right = gateway.digest(&self.index) == site.engine().digest();
+        let relay = self.sidecar.relay.status(reader.rank).expect("a rank");
         match gateway.trust {
             Trust::Exact if is_right && replays => Ok(()),
             Trust::Exact => Err("wrong at the end, and called exact"),
+            // A relay that knows nothing says nothing: what its reader had stays as good as it was.
+            _ if relay.last.is_none() => Ok(()),
             Trust::Degraded(degraded) if degraded.repairable => Err("not repaired, and said to be repairable"),
             Trust::ExactAsOf { .. } if !gateway.is_of_this_life(site.engine()) => {
                 Err("of another life at the end, and called exact")
             }
-            // A relay says nothing of a life before its first batch: nothing is held, and nothing is called exact.
-            _ if gateway.last.is_none() && !site.engine().has_published() => Ok(()),
-            _ if replays && site.engine().keeps_all() => Err("the publisher keeps all, and it is not exact"),
+            // A relay takes a hole that was answered three times for the publisher's own.
+            _ if replays && site.engine().keeps_all() && !site.drops => Err("the publisher keeps all, and it is not exact"),
             Trust::Degraded(_) if site.touched || replays => Ok(()),
             Trust::ExactAsOf { .. } if !replays && (is_right || site.touched) => Ok(()),
-            Trust::Unheard if !replays && gateway.last.is_none() && site.touched => Ok(()),
             _ => Err("not as good as it could be"),
         }
     }

@@ -50,7 +50,6 @@ impl<I: Index> Relayed<I> {
         }
     }
 
-
     fn restart(&mut self, now: Duration, down: Duration) -> Ends {
         self.sidecar = Sidecar::new(now, self.options, now + down);
         self.readers.iter_mut().for_each(|reader| reader.cut_off(now, None, &mut self.sidecar));
