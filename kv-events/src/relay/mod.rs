@@ -46,7 +46,9 @@
 //! * A subscriber gets each batch of a life at most once, in order; what is missing between two is said ([`Relayed::missed`]).
 //! * A snapshot and the batches after it are what a reader of every batch has: all tiers, groups, namespaces and copies, and what
 //!   waits. What the relay itself does not know is said in every chunk.
-//! * No position of one life is ever resumed in another: [`Incarnation`].
+//! * No position of one life is ever resumed in another: [`Incarnation`]. Where the relay cannot tell whether its publisher is still the same
+//!   (it connected again, and there is no replay socket or none that answers), it says so with every message ([`Relayed::doubted`]).
+//! * It vouches for a batch as the engine's last one ([`Heartbeat::vouched`]) only when the engine has shown that nothing follows it.
 //! * A slow reader costs its place in a window. It keeps nobody waiting, and ends when the window has passed it.
 //! * No call takes longer for a million blocks than for a thousand, but for a clear or a restart, which let them all go.
 //!
