@@ -1,5 +1,6 @@
 //! What is logged of a relay: changes of its sockets, and now and then how it stands.
 
+use kv_events::HashCounts;
 use kv_events::adapter::hub::Hub;
 use kv_events::adapter::zmq::IntakeStatus;
 use tokio::sync::watch;
@@ -46,6 +47,20 @@ pub(super) async fn keep_summarized(hub: Hub) {
                 unknown_before = status.unknown_before,
                 "relayed"
             );
+            if let Some(hashes) = status.hashes {
+                show_hashes(rank, &hashes);
+            }
         }
     }
+}
+
+/// Logs what the check of the engine's hashes found: loudly, if it is not hashed as it is believed to be.
+fn show_hashes(rank: usize, hashes: &HashCounts) {
+    let HashCounts { matched, mismatched, unverifiable, first, .. } = *hashes;
+    let Some(first) = first else {
+        return tracing::info!(rank, matched, unverifiable, "hashes checked");
+    };
+    let (expected, got) = (format!("{:016x}", first.expected), format!("{:016x}", first.got));
+    let actual = first.actual.unwrap_or("unknown");
+    tracing::warn!(rank, matched, mismatched, unverifiable, %expected, %got, actual, "the engine hashes otherwise");
 }

@@ -16,20 +16,28 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::load::LoadCounts;
+
 /// The recorder of one relay.
 pub(super) struct Metrics {
     hub: Hub,
     intakes: Vec<watch::Receiver<IntakeStatus>>,
     smg: Arc<SmgCounts>,
+    loads: Arc<LoadCounts>,
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
 }
 
 impl Metrics {
-    pub(super) fn new(hub: Hub, intakes: Vec<watch::Receiver<IntakeStatus>>, smg: Arc<SmgCounts>) -> Self {
+    pub(super) fn new(
+        hub: Hub,
+        intakes: Vec<watch::Receiver<IntakeStatus>>,
+        smg: Arc<SmgCounts>,
+        loads: Arc<LoadCounts>,
+    ) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         with_local_recorder(&recorder, describe);
-        Self { hub, intakes, smg, handle: recorder.handle(), recorder }
+        Self { hub, intakes, smg, loads, handle: recorder.handle(), recorder }
     }
 
     fn render(&self, ranks: &[RankStatus], readers: usize) -> String {
@@ -42,6 +50,9 @@ impl Metrics {
             }
             for (reason, count) in Unsaid::ALL.into_iter().zip(self.smg.all()) {
                 counter!("kv_relay_smg_unsaid_total", "reason" => reason.as_str()).absolute(count);
+            }
+            for (outcome, count) in self.loads.all() {
+                counter!("kv_relay_load_polls_total", "outcome" => outcome).absolute(count);
             }
         });
         self.handle.render()
@@ -85,6 +96,12 @@ fn show_rank(labels: &[Label], status: &RankStatus) {
     for (loss, count) in live_counts.losses.iter() {
         counter!("kv_relay_losses_total", with(labels, "reason", loss.as_str())).absolute(count);
     }
+    let hashes = status
+        .hashes
+        .map(|hashes| [("matched", hashes.matched), ("mismatched", hashes.mismatched), ("unverifiable", hashes.unverifiable)]);
+    for (outcome, count) in hashes.into_iter().flatten() {
+        counter!("kv_relay_hash_checks_total", with(labels, "outcome", outcome)).absolute(count);
+    }
 }
 
 fn show_intake(labels: &[Label], intake: &IntakeStatus) {
@@ -110,6 +127,11 @@ fn describe() {
     describe_counter!("kv_relay_replays_total", "Questions to the replay socket");
     describe_counter!("kv_relay_restarts_total", "Lives of the publisher, by how they were recognised");
     describe_counter!("kv_relay_losses_total", "Events that the relay's own state leaves out, by reason");
+    describe_counter!("kv_relay_hash_checks_total", "Blocks whose names were recomputed, by what came out");
+    describe_counter!(
+        "kv_relay_load_polls_total",
+        "Times that the engine was asked how busy it is, and ranks that it told of in vain"
+    );
     describe_gauge!("kv_relay_connected", "Whether the live socket is connected");
     describe_counter!("kv_relay_connections_total", "Times that it was");
     describe_counter!("kv_relay_misframed_total", "Messages that were none of a publisher's");

@@ -1,10 +1,13 @@
 //! The command line.
 
-use clap::Parser;
-use kv_events::CopyRule;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
 use kv_events::adapter::zmq::{Endpoint, IntakeOptions, SubscriberOptions};
 use kv_events::limits::{HISTORY_BATCHES, HISTORY_BYTES, RELAY_RANKS_MAX};
 use kv_events::relay;
+use kv_events::{CopyRule, Hashing};
+use reqwest::Url;
 
 /// Keeps what one engine announces about its KV cache, and serves it to any number of readers.
 ///
@@ -57,9 +60,42 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", env = "KV_EVENT_HISTORY_BYTES", default_value_t = HISTORY_BYTES)]
     pub history_bytes: usize,
 
+    /// When the relay subscribes to the engine
+    ///
+    /// Lazily, what the engine published before its first reader must still be in its own replay buffer.
+    #[arg(long, value_enum, env = "KV_EVENT_RELAY_START", default_value_t = Start::Boot)]
+    pub start: Start,
+
+    /// Check the engine's own hashes: sglang, or vllm-sha256-cbor, vllm-sha256, vllm-xxhash-cbor or vllm-xxhash, perhaps with
+    /// :PYTHONHASHSEED [default: no check]
+    ///
+    /// Counted in /metrics and in the log, as matched, mismatched and unverifiable; nothing is dropped.
+    #[arg(long, value_name = "WAY[:SEED]", env = "KV_EVENT_HASH_CHECK")]
+    pub hash_check: Option<Hashing>,
+
+    /// Where the engine says how busy its ranks are: http://HOST:PORT/metrics of vLLM or SGLang, or SGLang's /v1/loads [default: it
+    /// is not asked]
+    ///
+    /// Each rank's load goes with its batches and heartbeats.
+    #[arg(long, value_name = "URL", value_parser = http)]
+    pub load_url: Option<Url>,
+
+    /// How often it is asked, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, requires = "load_url")]
+    pub load_every: Duration,
+
     /// The engine announces again what it has (vLLM in the full report mode): a second announcement is no second copy
     #[arg(long)]
     pub set_copies: bool,
+}
+
+/// When a relay subscribes to its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Start {
+    /// When it starts.
+    Boot,
+    /// When its first reader subscribes.
+    Lazy,
 }
 
 impl Options {
@@ -70,6 +106,7 @@ impl Options {
             copies: if self.set_copies { CopyRule::Reannounced } else { CopyRule::Counted },
             history_batches: self.history_batches,
             history_bytes: self.history_bytes,
+            hash_check: self.hash_check,
             ..relay::Options::default()
         }
     }
@@ -84,6 +121,18 @@ impl Options {
     }
 }
 
+fn http(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|error| format!("expected http://HOST:PORT/PATH: {error}"))?;
+    if url.scheme() == "http" { Ok(url) } else { Err(format!("expected http://HOST:PORT/PATH, got {}://", url.scheme())) }
+}
+
+/// From a tenth of a second to an hour: shorter is work for the engine, and longer is no load.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("expected a number of seconds, got {text:?}"))?;
+    let in_range = (0.1..=3600.0).contains(&seconds);
+    in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(|| format!("expected 0.1 to 3600 seconds, got {text}"))
+}
+
 const EXAMPLES: &str = "\
 Examples:
   relay --engine-events tcp://*:5557 --replay tcp://*:5657
@@ -92,6 +141,8 @@ Examples:
         \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5657\"}'
   relay --engine-events tcp://*:5557 --replay tcp://*:5657 --ranks 8 --listen 0.0.0.0:5600 --metrics 0.0.0.0:5601
       all ranks of a data-parallel engine, for gateways on other machines
+  relay --engine-events tcp://*:5557 --replay tcp://*:5657 --load-url http://127.0.0.1:8000/metrics
+      tells its readers how busy the engine is, asking it every second
   gateway --engine http://10.0.0.1:8000,events=grpc://10.0.0.1:5600
       a gateway that reads it
 
@@ -119,10 +170,29 @@ mod tests {
     }
 
     #[test]
+    fn the_check_the_start_and_the_polls_are_off_until_they_are_asked_for() {
+        let options = parse(&[]).unwrap();
+        assert_eq!((options.start, options.relay().hash_check, options.load_url), (Start::Boot, None, None));
+        let asked =
+            ["--start", "lazy", "--hash-check", "vllm-sha256-cbor:0", "--load-url", "http://h:1/metrics", "--load-every", "0.5"];
+        let options = parse(&asked).unwrap();
+        assert_eq!((options.start, options.relay().hash_check), (Start::Lazy, "vllm-sha256-cbor:0".parse().ok()));
+        assert_eq!((options.load_every, options.load_url.unwrap().path()), (Duration::from_millis(500), "/metrics"));
+        let command = Options::command();
+        let env = |name: &str| command.get_arguments().find(|argument| argument.get_id() == name).and_then(clap::Arg::get_env);
+        assert_eq!(env("start").unwrap(), "KV_EVENT_RELAY_START");
+        assert_eq!(env("hash_check").unwrap(), "KV_EVENT_HASH_CHECK");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let refusal = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
         assert!(refusal(&["--ranks", "0"]).contains("1..=1024"));
         assert!(refusal(&["--replay", "127.0.0.1:5"]).contains("expected tcp://HOST:PORT or ipc://PATH"));
+        assert!(refusal(&["--hash-check", "md5"]).contains("expected sglang, or vllm-sha256"));
+        assert!(refusal(&["--start", "never"]).contains("boot, lazy"));
+        assert!(refusal(&["--load-url", "ftp://h:1/"]).contains("expected http://HOST:PORT/PATH, got ftp://"));
+        assert!(refusal(&["--load-url", "http://h:1/", "--load-every", "0"]).contains("expected 0.1 to 3600 seconds"));
         assert!(Options::try_parse_from(["relay"]).unwrap_err().to_string().contains("--engine-events"));
     }
 }

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use kv_events::adapter::grpc;
 use kv_events::adapter::grpc::smg::SmgCounts;
 use kv_events::adapter::hub::Hub;
-use kv_events::adapter::zmq::{Intake, IntakeError};
+use kv_events::adapter::zmq::{Intake, IntakeError, IntakeOptions, IntakeStatus};
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::limits::GRACE;
+use super::load::{LoadCounts, LoadPolls};
 use super::log;
 use super::metrics::{Metrics, serve_metrics};
-use super::options::Options;
+use super::options::{Options, Start};
 
 /// A running relay. Dropping it ends it at once; [`stop`](Self::stop) waits.
 #[derive(Debug)]
@@ -44,6 +46,9 @@ pub enum StartError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// What asks the engine how busy it is.
+    #[error("cannot ask for the load: {0}")]
+    Load(#[from] reqwest::Error),
     /// The engine's sockets.
     #[error("cannot follow rank {rank}: {source}")]
     Engine {
@@ -70,16 +75,26 @@ impl Sidecar {
         let closing = CancellationToken::new();
         let (mut tasks, mut statuses) = (JoinSet::new(), Vec::new());
         for rank in 0..options.ranks {
-            let intake = Intake::open(hub.clone(), rank, &options.intake()).await;
-            let intake = intake.map_err(|source| StartError::Engine { rank, source })?;
-            statuses.push(intake.status());
-            tasks.spawn(log::keep_logged(rank, intake.status()));
-            tasks.spawn(intake.run());
+            let (status, shown) = watch::channel(IntakeStatus::default());
+            statuses.push(shown.clone());
+            tasks.spawn(log::keep_logged(rank, shown));
+            match options.start {
+                Start::Boot => {
+                    let intake = Intake::open(hub.clone(), rank, &options.intake()).await;
+                    let intake = intake.map_err(|source| StartError::Engine { rank, source })?;
+                    tasks.spawn(follow(intake, status));
+                }
+                Start::Lazy => _ = tasks.spawn(follow_when_read(hub.clone(), rank, options.intake(), status)),
+            }
+        }
+        let load_counts = Arc::<LoadCounts>::default();
+        if let Some(url) = &options.load_url {
+            tasks.spawn(LoadPolls::new(url.clone(), hub.clone(), load_counts.clone())?.run(options.load_every));
         }
         tasks.spawn(log::keep_summarized(hub.clone()));
         let smg = Arc::<SmgCounts>::default();
         if let Some((listener, _)) = metrics_listener {
-            let metrics = Metrics::new(hub.clone(), statuses, smg.clone());
+            let metrics = Metrics::new(hub.clone(), statuses, smg.clone(), load_counts);
             tasks.spawn(serve_metrics(listener, metrics, closing.clone()));
         }
         let server = grpc::serve(listener, hub.clone(), smg, closing.clone().cancelled_owned());
@@ -133,6 +148,35 @@ impl Drop for Sidecar {
     fn drop(&mut self) {
         self.closing.cancel();
         self.hub.stop();
+    }
+}
+
+/// Follows a rank, and shows how its sockets fare.
+async fn follow(intake: Intake, shown: watch::Sender<IntakeStatus>) {
+    let mut status = intake.status();
+    let show = async {
+        while status.changed().await.is_ok() {
+            let now = status.borrow_and_update().clone();
+            shown.send_replace(now);
+        }
+    };
+    tokio::select! {
+        () = intake.run() => {}
+        () = show => {}
+    }
+}
+
+/// The same, from the first subscription on.
+async fn follow_when_read(hub: Hub, rank: u32, options: IntakeOptions, shown: watch::Sender<IntakeStatus>) {
+    if hub.subscriptions().wait_for(|count| *count > 0).await.is_err() {
+        return;
+    }
+    match Intake::open(hub, rank, &options).await {
+        Ok(intake) => follow(intake, shown).await,
+        Err(error) => {
+            tracing::error!(rank, %error, "cannot follow the engine");
+            shown.send_modify(|status| status.last_error = Some(error.to_string()));
+        }
     }
 }
 

@@ -107,9 +107,12 @@ pub const RELAY_SUBSCRIBERS_MAX: usize = 1024;
 /// second one is needed only when a reader is so slow that the window has left it behind.
 pub const RELAY_CUTS_MAX: usize = 2;
 
-/// Blocks in a chunk of a snapshot: copies that are listed, and steps and blocks together. The second bounds a chunk whose
-/// blocks lie deep below what is no longer held: 1 MB of tokens in blocks of 16.
-pub const CHUNK_BLOCKS: (u64, u64) = (2048, 16_384);
+/// Copies that a chunk of a snapshot lists, by default.
+pub const CHUNK_BLOCKS: u64 = 2048;
+
+/// Steps and blocks together of a chunk, for each copy that it may list. It bounds a chunk whose blocks lie deep below what is no
+/// longer held: 1 MB of tokens in blocks of 16.
+pub const CHUNK_UNITS_A_BLOCK: u64 = 8;
 
 /// How often a quiet stream's load is looked at.
 pub const LOAD_TICK: Duration = Duration::from_millis(100);

@@ -7,5 +7,6 @@ mod load;
 mod program;
 mod proxy;
 mod scenes;
+mod sidecar;
 mod site;
 mod truth;

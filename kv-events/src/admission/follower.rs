@@ -226,7 +226,11 @@ impl Follower {
                 (self.tries, self.contradictions) = (0, 0);
                 self.ask(false);
             }
-            Source::Relay => (self.link.proven, self.resumption.awaits_link) = (true, false),
+            Source::Relay => {
+                (self.link.proven, self.resumption.awaits_link) = (true, false);
+                // The connection may have broken before a repair was asked for, and nothing new may come on this one.
+                self.plan_repair();
+            }
         }
         self.settle();
     }
@@ -424,7 +428,7 @@ impl Follower {
         (self.link.proven, self.link.caught_up, self.link.confirmed) = (false, false, false);
         (self.doubt, self.repair) = (Doubt::None, Repair::Possible);
         (self.unreadable, self.forgotten) = (0, 0);
-        (self.hole_behind, self.resumption.snapshot_next) = (None, None);
+        (self.hole_behind, self.resumption.snapshot_next, self.resumption.snapshot_lost) = (None, None, 0);
         self.findings = Findings::default();
     }
 

@@ -92,7 +92,8 @@
 //! With a relay as the [`Source`] lives have names, and there is no replay socket: a gap ends the stream, which is resumed once
 //! behind the last batch; what the relay does not have either is lost, and then everything is asked for once, which brings a
 //! snapshot. Its parts stand outside of the rules; half of one is worth nothing. Heartbeats (`load_only`) enter no cursor; they
-//! confirm the last batch, if the relay says that it is its engine's.
+//! confirm the last batch, if the relay says that it is its engine's. With every message the relay says whether it doubts that its
+//! publisher is still the same; while it does, the stream is degraded and not verified, and only the relay can end that.
 
 mod clock;
 mod cursor;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cursor::{Cursor, Verdict};
 use super::delivery::Delivery;
-use super::follower::{Anchor, Follower, Repair, Source};
+use super::follower::{Anchor, Doubt, Follower, Repair, Source};
 use super::orders::{Change, Request};
 use crate::{Batch, Incarnation, Position};
 
@@ -40,6 +40,8 @@ pub(super) struct Resumption {
     pub(super) snapshot_next: Option<u32>,
     /// The batch that it reaches, and how many parts it has.
     snapshot_frame: (u64, u32),
+    /// Batches that its relay lost: what its parts tell may be gone, from the first one on.
+    pub(super) snapshot_lost: u64,
 }
 
 impl Follower {
@@ -64,6 +66,16 @@ impl Follower {
             Some(last) if follows && last == sequence => self.link.confirmed = vouches,
             Some(last) if follows && last < sequence => self.resubscribe(self.position()),
             _ => {}
+        }
+        self.settle();
+    }
+
+    /// The relay says with each message, before what else it says, whether it knows that the publisher is the one whose batches it
+    /// sent before. While it does not, what is held may be another life's.
+    pub fn handle_doubt(&mut self, now: Duration, doubted: bool) {
+        self.clock.advance(now);
+        if self.source == Source::Relay && !self.resumption.awaits_link {
+            self.doubt = if doubted { Doubt::Open } else { Doubt::None };
         }
         self.settle();
     }
@@ -95,6 +107,8 @@ impl Follower {
         self.counts.snapshot += 1;
         let is_last = part.index.saturating_add(1) >= part.count;
         self.resumption.snapshot_next = (!is_last).then_some(part.index.saturating_add(1));
+        // With the last part it is the cursor's.
+        self.resumption.snapshot_lost = if is_last { 0 } else { part.lost };
         if is_last {
             self.cursor = Cursor::resumed(part.through, part.unknown_before, part.lost);
             self.anchor = Some(Anchor { sequence: part.through, fingerprint: None });

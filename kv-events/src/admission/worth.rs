@@ -8,7 +8,7 @@ impl Follower {
     pub(super) fn judge_trust(&mut self) -> Trust {
         let degraded = Degraded {
             since: self.degraded_since.unwrap_or(self.clock.theirs(self.clock.now())),
-            lost: self.cursor.missed() - self.cursor.unknown_before(),
+            lost: (self.cursor.missed() - self.cursor.unknown_before()).saturating_add(self.resumption.snapshot_lost),
             unknown_before: self.cursor.unknown_before().max(self.forgotten),
             unreadable: self.unreadable,
             unverified: self.doubt != Doubt::None,
@@ -33,6 +33,8 @@ impl Follower {
     fn is_repairable(&self) -> bool {
         let needs_start = self.repair == Repair::Impossible && (self.is_incomplete() || self.findings.crowded_out > 0);
         let only_the_engine_knows = self.unreadable > 0 || self.findings.refused > 0 || self.findings.waiting_blocks > 0;
-        self.source != Source::Engine && !needs_start && !only_the_engine_knows && self.doubt != Doubt::ForEver
+        // What a relay doubts, asking the relay again does not settle.
+        let is_doubt_final = self.doubt == Doubt::ForEver || self.source == Source::Relay && self.doubt == Doubt::Open;
+        self.source != Source::Engine && !needs_start && !only_the_engine_knows && !is_doubt_final
     }
 }

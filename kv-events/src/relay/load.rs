@@ -54,8 +54,8 @@ pub struct LoadSample {
 ///                                    |  +---------------------------------+   v
 ///                                    +------- changed, or a batch ----- counting 5 s
 /// ```
-/// Besides, whether the relay can vouch for the stream is told at once, whatever was sent before. A heartbeat repeats the reader's last
-/// number, and there must be one.
+/// Besides, whether the relay can vouch for the stream, and whether it doubts, is told at once. Never before there is a number to repeat: that
+/// of something that was sent on the stream, or of the position where it was resumed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pulse {
     /// When something was sent last, and when the load was looked at last.
@@ -78,6 +78,11 @@ impl LoadCore {
 }
 
 impl Pulse {
+    /// Of a stream that was resumed now: its reader has the last batch.
+    pub(super) fn resumed(now: Duration) -> Self {
+        Self { sent: Some((now, now)), ..Self::default() }
+    }
+
     /// What a batch that is sent now carries.
     pub(super) fn with_batch(&mut self, now: Duration, load: Option<&Load>) -> Option<LoadSample> {
         self.unchanged = 0;
@@ -152,6 +157,15 @@ mod tests {
     fn nothing_is_said_before_something_was_sent() {
         let mut pulse = Pulse::default();
         assert_eq!((beats(&mut pulse, 0, 20_000, &load(1)), pulse.next()), (vec![], None));
+    }
+
+    // A reader that was away learns on a quiet stream that it has missed nothing, and how busy the rank is.
+    #[test]
+    fn a_resumed_stream_beats_before_anything_was_sent() {
+        let mut pulse = Pulse::resumed(ms(500));
+        assert_eq!((pulse.is_due(ms(1_499), None), pulse.is_due(ms(1_500), None)), (false, true));
+        let mut loaded = Pulse::resumed(ms(500));
+        assert!(loaded.is_due(ms(600), Some(&load(1))), "a load that it was never told is a changed one");
     }
 
     #[test]

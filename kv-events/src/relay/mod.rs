@@ -46,7 +46,9 @@
 //! * A subscriber gets each batch of a life at most once, in order; what is missing between two is said ([`Relayed::missed`]).
 //! * A snapshot and the batches after it are what a reader of every batch has: all tiers, groups, namespaces and copies, and what
 //!   waits. What the relay itself does not know is said in every chunk.
-//! * No position of one life is ever resumed in another: [`Incarnation`].
+//! * No position of one life is ever resumed in another: [`Incarnation`]. Where the relay cannot tell whether its publisher is still the same
+//!   (it connected again, and there is no replay socket or none that answers), it says so with every message ([`Relayed::doubted`]).
+//! * It vouches for a batch as the engine's last one ([`Heartbeat::vouched`]) only when the engine has shown that nothing follows it.
 //! * A slow reader costs its place in a window. It keeps nobody waiting, and ends when the window has passed it.
 //! * No call takes longer for a million blocks than for a thousand, but for a clear or a restart, which let them all go.
 //!
@@ -97,7 +99,8 @@ pub use self::snapshot::{Chunk, Snapshot};
 use self::subscriber::Subscriber;
 pub use self::subscriber::{Heartbeat, Next, Relayed};
 use crate::copies::CopyRule;
-use crate::limits::{HISTORY_BATCHES, HISTORY_BYTES, LIVE_BLOCKS_MAX, RELAY_RANKS_MAX, RELAY_SUBSCRIBERS_MAX};
+use crate::hash_check::{HashCounts, Hashing};
+use crate::limits::{CHUNK_BLOCKS, HISTORY_BATCHES, HISTORY_BYTES, LIVE_BLOCKS_MAX, RELAY_RANKS_MAX, RELAY_SUBSCRIBERS_MAX};
 use crate::{Incarnation, Position};
 
 /// How a relay follows its engine.
@@ -115,6 +118,10 @@ pub struct Options {
     pub history_bytes: usize,
     /// Blocks kept of each rank.
     pub live_blocks_max: usize,
+    /// Copies in a chunk of a snapshot, at least one.
+    pub chunk_blocks: u64,
+    /// How the engine is believed to hash its blocks, if that is to be checked.
+    pub hash_check: Option<Hashing>,
 }
 
 /// One engine's relay.
@@ -177,6 +184,8 @@ pub struct RankStatus {
     pub counts: RankCounts,
     /// What became of their events in the relay's own state.
     pub live_counts: LiveCounts,
+    /// What the check of the engine's hashes found, over all lives, if it is asked for.
+    pub hashes: Option<HashCounts>,
 }
 
 impl Default for Options {
@@ -188,6 +197,8 @@ impl Default for Options {
             history_batches: HISTORY_BATCHES,
             history_bytes: HISTORY_BYTES,
             live_blocks_max: LIVE_BLOCKS_MAX,
+            chunk_blocks: CHUNK_BLOCKS,
+            hash_check: None,
         }
     }
 }
@@ -229,6 +240,11 @@ impl Relay {
     /// The load of `rank` is now this.
     pub fn handle_load(&mut self, rank: u32, load: Load) {
         self.with_rank(rank, |rank| rank.load = Some(load));
+    }
+
+    /// The load of `rank` is not known any more: nothing is said of it until it is again.
+    pub fn forget_load(&mut self, rank: u32) {
+        self.with_rank(rank, |rank| rank.load = None);
     }
 
     /// The next question to a replay socket. It replaces an earlier one to the same socket, whose answers are not wanted any more.

@@ -29,9 +29,9 @@ use super::snapshot::{Cut, Standing};
 use super::{Options, RankStatus, ReplayRequest};
 use crate::limits::{
     GAP_KEPT_MAX, HELD_BATCHES_MAX, HELD_BYTES_MAX, HISTORY_BATCHES, PAYLOAD_BYTES_MAX, QUIET_MAX, RELAY_CUTS_MAX,
-    RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY, REPLAY_MAX,
+    RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY, REPLAY_MAX, REPLAY_SILENCE_MAX,
 };
-use crate::{Batch, Event, Incarnation};
+use crate::{Batch, Event, HashCheck, Incarnation};
 
 /// How a replay's answers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct RankCounts {
     pub answers_ignored: u64,
     /// Live messages that came while too many waited.
     pub overflowed: u64,
-    /// Live messages that waited when their connection ended.
+    /// Live messages that waited when their connection, or their publisher's life, ended.
     pub outlived: u64,
     /// Numbers that no publisher reaches.
     pub unreadable: u64,
@@ -82,6 +82,7 @@ pub(super) struct Rank {
     pub(super) history: History,
     pub(super) live: Live,
     pub(super) load: Option<Load>,
+    hash_check: Option<HashCheck>,
     /// The first batch of this life that was taken in.
     first: Option<u64>,
     unknown_before: u64,
@@ -102,15 +103,24 @@ pub(super) struct Rank {
     /// When to ask again for what was not answered.
     retry_at: Duration,
     heard_at: Duration,
-    /// The last question of this connection was answered to its end.
+    /// The last question of this connection was answered to its end, in this life.
     answered: bool,
+    /// What follows the last number will come by the live socket: the replay socket had nothing behind it, or the live one has shown
+    /// the last batch itself.
+    shown_end: bool,
     /// The last number when the live socket connected again, while nothing has shown that the publisher is the same. What came since
     /// shows nothing: it may be the other's.
     doubted: Option<u64>,
+    /// Batches, from one number to before another, of which a clear made it needless to know whose they are. A reader that comes to
+    /// them later than that is told of the doubt all the same.
+    doubtful: Option<(u64, u64)>,
     /// Something is missing that the publisher may have kept: it was not answered when it was asked for.
     relearns: bool,
     /// In this life the replay socket has answered with a batch: it keeps some.
     has_replayed: bool,
+    /// It had nothing from the last number on, and has never answered with a batch. Either it keeps none, or that number was never the
+    /// publisher's: it is asked for all that it keeps.
+    answers_nothing: bool,
     /// When the publisher last said that there is nothing after the last number.
     confirmed_at: Option<Duration>,
     cuts: Vec<Weak<Cut>>,
@@ -122,8 +132,14 @@ pub(super) struct Rank {
 #[expect(clippy::struct_excessive_bools, reason = "each was seen or not, by itself")]
 struct Asking {
     ticket: u64,
-    deadline: Duration,
+    /// When it has taken too long, and when it has been silent for too long.
+    ends: Duration,
+    silent: Duration,
     tries: u32,
+    /// How often in a row it was asked for nothing but the end.
+    end_checks: u32,
+    /// Answers.
+    heard: u64,
     /// The last number when it was asked.
     last: Option<u64>,
     /// A number at or beyond it was answered.
@@ -147,6 +163,7 @@ impl Rank {
             history: History::new(options.history_batches, options.history_bytes),
             live: Live::new(options.copies, options.live_blocks_max),
             load: None,
+            hash_check: options.hash_check.map(HashCheck::new),
             first: None,
             unknown_before: 0,
             lost: 0,
@@ -163,9 +180,12 @@ impl Rank {
             retry_at: now,
             heard_at: now,
             answered: false,
+            shown_end: false,
             doubted: None,
+            doubtful: None,
             relearns: false,
             has_replayed: false,
+            answers_nothing: false,
             confirmed_at: None,
             cuts: Vec::new(),
             counts: RankCounts::default(),
@@ -187,21 +207,26 @@ impl Rank {
     }
 
     /// Batches that were published before what is known, and lost, or that there was no room for; and those lost since, among
-    /// which a publisher that may be another counts as one, and a batch of which a part could not be read.
+    /// which a batch of which a part could not be read counts as one.
     pub(super) fn missing(&self) -> (u64, u64) {
-        let doubt = u64::from(self.doubted.is_some());
-        let lost = self.lost.saturating_add(self.damaged).saturating_add(doubt);
-        (self.unknown_before.saturating_add(self.live.crowded_out()), lost)
+        (self.unknown_before.saturating_add(self.live.crowded_out()), self.lost.saturating_add(self.damaged))
+    }
+
+    /// Whether it is not known that the publisher of the batch `sequence` is that of the batches before it.
+    pub(super) fn doubts(&self, sequence: u64) -> bool {
+        self.doubted.is_some() || self.doubtful.is_some_and(|(from, to)| (from..to).contains(&sequence))
     }
 
     /// Whether nothing follows the last batch, as far as can be known: the publisher is connected, it is the same, it told all when it
     /// was asked since, and nothing waits behind a gap. What is lost behind the last batch shows within [`QUIET_MAX`].
     pub(super) fn vouches(&self) -> bool {
-        self.connected && self.doubted.is_none() && self.answered && self.waiting.is_empty() && self.options.replays
+        let knows_end = self.answered && self.shown_end && self.waiting.is_empty();
+        self.connected && self.doubted.is_none() && knows_end && self.options.replays
     }
 
     pub(super) fn status(&self) -> RankStatus {
         let (unknown_before, lost) = self.missing();
+        let lost = lost.saturating_add(u64::from(self.doubted.is_some()));
         RankStatus {
             incarnation: self.incarnation,
             first: self.first,
@@ -219,6 +244,7 @@ impl Rank {
             waiting_blocks: self.live.waiting_blocks(),
             counts: self.counts.clone(),
             live_counts: self.live.counts().clone(),
+            hashes: self.hash_check.as_ref().map(|check| *check.counts()),
         }
     }
 
@@ -230,7 +256,7 @@ impl Rank {
     pub(super) fn connected(&mut self, now: Duration) {
         self.connections += 1;
         self.drop_waiting();
-        (self.connected, self.answered) = (true, false);
+        (self.connected, self.answered, self.shown_end) = (true, false, false);
         self.doubted = self.doubted.or(self.numbers.last);
         self.ask(now, 0);
     }
@@ -268,8 +294,10 @@ impl Rank {
         if sequence == u64::MAX {
             return self.counts.unreadable += 1;
         }
+        asking.silent = now.saturating_add(REPLAY_SILENCE_MAX);
+        asking.heard += 1;
         asking.knows_last |= asking.last.is_some_and(|last| sequence >= last);
-        self.has_replayed = true;
+        (self.has_replayed, self.answers_nothing) = (true, false);
         let kept = Kept::new(sequence, payload);
         let seen = self.history.seen(&kept);
         if seen == Seen::Same {
@@ -297,10 +325,7 @@ impl Rank {
                 self.counts.duplicates += 1;
                 self.numbers.came_replayed(sequence);
             }
-            Verdict::Restart(restart) => {
-                self.begin_life(restart);
-                self.ask(now, 0);
-            }
+            Verdict::Restart(restart) => self.begin_replayed_life(now, restart),
         }
     }
 
@@ -311,15 +336,16 @@ impl Rank {
         let complete = end == ReplayEnd::Complete && !asking.broken;
         if complete && asking.last.is_some() && !asking.knows_last && self.has_replayed {
             // A publisher that keeps batches keeps its last one: one that has no longer got ours never had it.
-            self.begin_life(Restart::LastForgotten);
-            return self.ask(now, 0);
+            return self.begin_replayed_life(now, Restart::LastForgotten);
         }
+        self.answers_nothing |= complete && asking.last.is_some() && !asking.knows_last;
         // Only an answer that was whole proves that the publisher has no more than that.
         self.relearns |= asking.lost && !complete;
         if !complete && (asking.progressed || asking.broken) && asking.tries < RELAY_REPLAY_TRIES_MAX {
             return self.ask(now, asking.tries + 1);
         }
         self.answered = complete;
+        self.shown_end = complete && asking.shows_end(self.has_replayed);
         self.retry_at = now + RELAY_RETRY_EVERY;
         if complete {
             self.confirmed_at = Some(now);
@@ -331,6 +357,9 @@ impl Rank {
         }
         // What brought something may bring more; what did not will not.
         self.take_waiting(now, if asking.progressed { asking.tries.max(1) } else { RELAY_REPLAY_TRIES_MAX });
+        if complete && !self.shown_end && self.asking.is_none() && asking.end_checks < END_CHECKS {
+            self.ask_for_the_end(now, asking.end_checks + 1);
+        }
     }
 
     /// Asks the replay socket once more, while nothing is known of the rank.
@@ -344,7 +373,7 @@ impl Rank {
         let quiet_at = self.heard_at + QUIET_MAX;
         let wants = self.numbers.last.is_none() || self.doubted.is_some() || self.relearns;
         match &self.asking {
-            Some(asking) => Some(asking.deadline),
+            Some(asking) => Some(asking.ends.min(asking.silent)),
             None if !self.options.replays || self.connections == 0 => None,
             None if wants && !self.answered => Some(self.retry_at.min(quiet_at)),
             None => Some(quiet_at),
@@ -357,7 +386,8 @@ impl Rank {
         }
         match self.asking {
             Some(asking) => self.replay_ended(now, asking.ticket, ReplayEnd::Incomplete),
-            None => self.ask(now, 0),
+            None if self.doubted.is_some() || self.relearns || self.answers_nothing => self.ask(now, 0),
+            None => self.ask_for_the_end(now, 0),
         }
     }
 
@@ -376,8 +406,9 @@ impl Rank {
         }
         let (unknown_before, lost) = self.missing();
         let (rank, incarnation, timestamp_s) = (self.number, self.incarnation, self.timestamp_s);
-        let standing = Standing { rank, incarnation, through, timestamp_s, unknown_before, lost };
-        let cut = Arc::new(Cut::take(&mut self.live, standing));
+        let doubted = self.doubted.is_some();
+        let standing = Standing { rank, incarnation, through, timestamp_s, unknown_before, lost, doubted };
+        let cut = Arc::new(Cut::take(&mut self.live, standing, self.options.chunk_blocks));
         self.cuts.push(Arc::downgrade(&cut));
         Some(cut)
     }
@@ -390,11 +421,14 @@ impl Rank {
         self.tickets += 1;
         self.counts.asked += 1;
         let ticket = self.tickets;
-        let (deadline, last) = (now + REPLAY_MAX, self.numbers.last);
+        let last = self.numbers.last;
         self.asking = Some(Asking {
             ticket,
-            deadline,
+            ends: now.saturating_add(REPLAY_MAX),
+            silent: now.saturating_add(REPLAY_SILENCE_MAX),
             tries,
+            end_checks: 0,
+            heard: 0,
             last,
             knows_last: false,
             verified: false,
@@ -402,8 +436,17 @@ impl Rank {
             lost: false,
             broken: false,
         });
-        let from = compare_from(self.doubted.or(last));
+        let from = if self.answers_nothing { 0 } else { compare_from(self.doubted.or(last)) };
         self.request = Some(ReplayRequest { rank: self.number, ticket, from });
+    }
+
+    /// Asks what follows the last number, and nothing else.
+    fn ask_for_the_end(&mut self, now: Duration, end_checks: u32) {
+        self.ask(now, 0);
+        if let (Some(asking), Some(request)) = (&mut self.asking, &mut self.request) {
+            asking.end_checks = end_checks;
+            request.from = self.numbers.last.unwrap_or(0).max(request.from);
+        }
     }
 
     /// Judges a message of the live socket. What is missing before it was asked for `tries` times.
@@ -433,6 +476,7 @@ impl Rank {
             Verdict::Duplicate => {
                 self.counts.duplicates += 1;
                 self.numbers.came_live(sequence);
+                self.shown_end |= self.numbers.last == Some(sequence);
             }
             Verdict::Restart(restart) => {
                 self.begin_life(restart);
@@ -463,6 +507,7 @@ impl Rank {
     fn accept_live(&mut self, kept: Kept) {
         self.counts.live += 1;
         self.numbers.came_live(kept.sequence);
+        self.shown_end = true;
         self.take(kept);
     }
 
@@ -480,6 +525,10 @@ impl Rank {
             self.relearns = kept.sequence > 0 && self.options.replays && !self.answered && self.asking.is_none();
         }
         if batch.clears() {
+            if let Some(last) = self.doubted {
+                let from = self.doubtful.map_or(last + 1, |(from, _)| from.min(last + 1));
+                self.doubtful = Some((from, kept.sequence));
+            }
             // Whatever was not seen before it is gone.
             (self.unknown_before, self.lost, self.doubted, self.relearns) = (0, 0, None, false);
             self.damaged = 0;
@@ -487,6 +536,9 @@ impl Rank {
         self.damaged += u64::from(batch.is_damaged());
         self.timestamp_s = batch.timestamp_s;
         self.live.apply(&batch);
+        if let Some(check) = &mut self.hash_check {
+            check.observe(&batch, self.live.normalizer().scheme().map(|scheme| scheme.block_tokens.get()));
+        }
         self.history.push(kept);
     }
 
@@ -506,9 +558,21 @@ impl Rank {
         self.numbers = Numbers::default();
         self.history.clear();
         self.live = Live::new(self.options.copies, self.options.live_blocks_max);
+        if let Some(check) = &mut self.hash_check {
+            check.restart();
+        }
         (self.first, self.unknown_before, self.lost, self.damaged) = (None, 0, 0, 0);
-        (self.has_replayed, self.confirmed_at) = (false, None);
-        (self.doubted, self.relearns) = (None, false);
+        (self.has_replayed, self.answers_nothing, self.confirmed_at) = (false, false, None);
+        (self.doubted, self.doubtful, self.relearns) = (None, None, false);
+        // What was answered was another life's.
+        (self.answered, self.shown_end) = (false, false);
+    }
+
+    /// What was replayed is another life. What waits is the former one's, or comes again with the next answers.
+    fn begin_replayed_life(&mut self, now: Duration, restart: Restart) {
+        self.drop_waiting();
+        self.begin_life(restart);
+        self.ask(now, 0);
     }
 
     /// Whether the publisher is likely to keep all that it ever sent.
@@ -529,6 +593,19 @@ impl Rank {
         self.waiting.push_front(kept);
     }
 }
+
+impl Asking {
+    /// Whether an end marker says that nothing follows the last number. Behind more answers than that one it does not: the publisher's
+    /// socket may have dropped those before the marker to a slow reader. A publisher that keeps nothing says nothing.
+    fn shows_end(&self, keeps_some: bool) -> bool {
+        let alone = self.last.is_none() || self.knows_last || !keeps_some;
+        alone && !self.progressed && self.heard <= 1
+    }
+}
+
+/// How often in a row the replay socket is asked for the end: behind a busy publisher's last batch there is always another, and the live
+/// socket shows it.
+const END_CHECKS: u32 = 2;
 
 /// How often what follows a remembered number is asked for when the answers leave it out: a publisher that lost it leaves it out
 /// again.

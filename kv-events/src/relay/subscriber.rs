@@ -38,6 +38,8 @@ pub struct Relayed {
     pub incarnation: Incarnation,
     /// Batches directly before it that nobody has any more.
     pub missed: u64,
+    /// It is not known whether its publisher is the one of the batches before it.
+    pub doubted: bool,
     /// The batch.
     pub batch: Kept,
     /// The rank's load.
@@ -56,6 +58,8 @@ pub struct Heartbeat {
     /// Whether the engine has nothing behind it, as far as the relay can know. Not while the engine is away, has not answered, or has
     /// no replay socket: the sequence is then the last that the relay knows.
     pub vouched: bool,
+    /// It is not known whether the publisher is still the one whose batches were sent.
+    pub doubted: bool,
     /// The rank's load, if it is known.
     pub load: Option<LoadSample>,
 }
@@ -80,6 +84,8 @@ struct Reader {
     pulse: Pulse,
     /// What the last heartbeat said.
     vouched: bool,
+    /// What the last message said.
+    doubted: bool,
 }
 
 impl Subscriber {
@@ -141,10 +147,13 @@ impl Subscriber {
 
 impl Reader {
     fn begin(now: Duration, number: u32, rank: &mut Rank, position: Option<Position>) -> Result<Self, Refusal> {
-        let mut reader =
-            Self { number, incarnation: rank.incarnation(), cut: None, next: None, pulse: Pulse::default(), vouched: false };
+        let (incarnation, pulse) = (rank.incarnation(), Pulse::default());
+        let mut reader = Self { number, incarnation, cut: None, next: None, pulse, vouched: false, doubted: false };
         match position {
-            Some(position) => reader.next = Some(position.sequence + 1),
+            Some(position) => {
+                reader.next = Some(position.sequence + 1);
+                reader.pulse = Pulse::resumed(now);
+            }
             None if rank.history.is_complete_from_start() => reader.next = Some(0),
             None if rank.last().is_some() => {
                 reader.cut = rank.cut();
@@ -169,6 +178,7 @@ impl Reader {
         let load = rank.load.as_ref();
         if let Some(cut) = self.cut.take() {
             self.next = Some(cut.standing().through + 1);
+            self.doubted = cut.standing().doubted;
             return Some(Next::Snapshot(Box::new(Snapshot::new(cut, self.pulse.with_batch(now, load)))));
         }
         let next = self.next.or(rank.first())?;
@@ -177,21 +187,23 @@ impl Reader {
         }
         let batch = rank.history.next(next)?.clone();
         self.next = Some(batch.sequence + 1);
-        let (incarnation, missed) = (self.incarnation, batch.sequence - next);
-        Some(Next::Batch(Relayed { rank: number, incarnation, missed, batch, load: self.pulse.with_batch(now, load) }))
+        let (incarnation, missed, doubted) = (self.incarnation, batch.sequence - next, rank.doubts(batch.sequence));
+        self.doubted = doubted;
+        Some(Next::Batch(Relayed { rank: number, incarnation, missed, doubted, batch, load: self.pulse.with_batch(now, load) }))
     }
 
     fn beat(&mut self, now: Duration, ranks: &[Rank]) -> Option<Heartbeat> {
         let rank = self.rank(ranks);
         let sequence = self.next?.checked_sub(1)?;
-        // That a relay can vouch, or cannot any more, is said at once: a stream that is never quiet has no other heartbeats.
-        let vouched = rank.vouches();
-        if !self.pulse.is_due(now, rank.load.as_ref()) && vouched == self.vouched {
+        // That a relay can vouch, or doubts, or does not any more, is said at once: a stream that is never quiet has no other heartbeats.
+        let (vouched, doubted) = (rank.vouches(), rank.doubts(sequence));
+        let is_news = (vouched, doubted) != (self.vouched, self.doubted);
+        if !self.pulse.is_due(now, rank.load.as_ref()) && !is_news {
             return None;
         }
-        self.vouched = vouched;
+        (self.vouched, self.doubted) = (vouched, doubted);
         let load = self.pulse.beat(now, rank.load.as_ref());
-        Some(Heartbeat { rank: self.number, incarnation: self.incarnation, sequence, vouched, load })
+        Some(Heartbeat { rank: self.number, incarnation: self.incarnation, sequence, vouched, doubted, load })
     }
 }
 

@@ -157,3 +157,43 @@ fn a_broken_connection_is_resumed_behind_the_last_batch() {
     rig.connect();
     assert_eq!(rig.live(named(life(), 6)), "6");
 }
+
+/// Found by the simulation: while the parts of such a snapshot came, what they told was shown as all true.
+#[test]
+fn a_snapshot_of_a_relay_that_lost_batches_may_overstate_from_its_first_part() {
+    let mut rig = at(5);
+    rig.follower.handle_snapshot(rig.now, SnapshotPart { lost: 3, ..part(life(), 0, 2, 0) });
+    assert!(rig.follower.trust().may_overstate(), "{:?}", rig.follower.trust());
+    rig.follower.handle_snapshot(rig.now, part(life().next(), 0, 2, 0));
+    assert_eq!(rig.trust(), "resyncing", "another one, which has lost nothing");
+}
+
+/// Found by the simulation: the relay did not know whether its publisher was still the same, and its readers called it exact.
+#[test]
+fn what_a_relay_doubts_is_not_verified_until_it_says_so() {
+    let mut rig = at(5);
+    rig.follower.handle_doubt(rig.now, true);
+    assert!(matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.unverified && !worth.repairable));
+    assert_eq!(rig.live(named(life(), 6)), "6");
+    assert!(rig.follower.trust().may_overstate());
+    rig.follower.handle_doubt(rig.now, false);
+    assert_eq!(rig.follower.trust(), Trust::ExactAsOf { sequence: 6 });
+    rig.disconnect();
+    rig.follower.handle_doubt(rig.now, true);
+    assert_eq!(
+        rig.follower.trust(),
+        Trust::ExactAsOf { sequence: 6 },
+        "what is said before the next connection is of the old one"
+    );
+}
+
+/// Found by the simulation: a connection that broke before the repair was asked for left a quiet stream degraded for ever.
+#[test]
+fn a_repair_that_a_broken_connection_forestalled_is_asked_for_on_the_next() {
+    let mut rig = Rig::new(Source::Relay);
+    rig.connect();
+    assert_eq!(rig.live(named(life(), 3)), "3");
+    assert_eq!(rig.disconnect(), "?resubscribe>3");
+    rig.connect();
+    assert_eq!(rig.pass(1), "?resubscribe");
+}

@@ -1,12 +1,14 @@
 //! Complaints that no other test is about.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use kv_events::relay::{Next, Options, Relay};
-use kv_events::{Event, Loss, Stored, Stream, StreamOptions};
-use kv_index::{Index, Namespace, ReferenceIndex};
+use kv_events::{Event, Loss, Predictor, Stored, Stream, StreamOptions};
+use kv_index::{ChainIndex, Digest, Index, Matches, Namespace, ReferenceIndex, View};
 
-use crate::build::{Rank, removal, store, tokens};
+use crate::build::{Rank, batch, removal, store, tokens};
 use crate::encode::payload;
 
 /// R4: a hole that is healed by storing its block alone leaves nothing missing behind it.
@@ -88,4 +90,51 @@ fn an_absent_block_does_not_stop_a_removal() {
     assert_eq!(rank.predict_in(Namespace::default(), &prompt).tokens, 4);
     let counts = rank.stream.counts();
     assert_eq!((counts.removed, counts.losses.count(Loss::UnknownBlock)), (2, 1));
+}
+
+/// D18: a worker is removed while requests are under way that have found it, and are about to ask more of it or to let it go.
+/// Nothing panics, the worker has nothing any more, its successor inherits nothing, and the others are as they were.
+#[test]
+fn a_worker_that_is_removed_during_a_request_takes_nothing_with_it() {
+    let index = ChainIndex::new();
+    let prompt = tokens(1, 5);
+    let told = batch([store(&[1, 2, 3, 4], None, prompt[..16].to_vec()).into()]);
+    let mut stays = Stream::new(index.add_worker().unwrap(), StreamOptions::default());
+    stays.apply(&told);
+    let (profile, mut request) = (stays.profile().clone(), Vec::new());
+    profile.scheme.expect("a store came").hash_prompt(Namespace::default(), &prompt, &mut request);
+    let (is_over, found_two) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let (mut matches, mut predictor) = (Matches::new(), Predictor::new());
+                while !is_over.load(Ordering::Relaxed) {
+                    index.find(&request, &mut matches);
+                    assert_eq!(matches.depth(stays.worker(), View::MAIN), 4, "who stays is found");
+                    found_two.fetch_or(matches.into_iter().count() > 1, Ordering::Relaxed);
+                    // By now the worker may be gone. A request goes on asking, and ends.
+                    for row in &matches {
+                        let blocks = predictor.predict(&index, row.worker, &profile, &request, prompt.len()).blocks;
+                        assert!(blocks == 4 || row.worker != stays.worker() && blocks < 4, "{blocks}");
+                        index.for_each_holding(row.worker, &mut |held| assert!((1..=4).contains(&held.name.0)));
+                    }
+                }
+            });
+        }
+        for round in 0.. {
+            let mut leaves = Stream::new(index.add_worker().unwrap(), StreamOptions::default());
+            assert_eq!(index.digest(leaves.worker(), View::MAIN), Digest::default(), "it inherits nothing");
+            leaves.apply(&told);
+            thread::yield_now();
+            let id = leaves.worker();
+            drop(leaves);
+            assert_eq!(index.digest(id, View::MAIN), Digest::default());
+            if round > 300 && (found_two.load(Ordering::Relaxed) || round > 1_000_000) {
+                break;
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(found_two.into_inner(), "requests met the worker that leaves");
+    assert_eq!(index.digest(stays.worker(), View::MAIN).count, 4);
 }

@@ -10,7 +10,14 @@ use proptest::prelude::*;
 pub(crate) fn update() -> impl Strategy<Value = Update> {
     let incarnation = (any::<u64>(), any::<u64>()).prop_map(|(watcher, life)| Incarnation { watcher, life });
     let at = (any::<u32>(), incarnation, 0..u64::MAX, option::of(load()));
-    (at, news()).prop_map(|((rank, incarnation, sequence, load), news)| Update { rank, incarnation, sequence, load, news })
+    (at, any::<bool>(), news()).prop_map(|((rank, incarnation, sequence, load), doubted, news)| Update {
+        rank,
+        incarnation,
+        sequence,
+        doubted,
+        load,
+        news,
+    })
 }
 
 fn news() -> impl Strategy<Value = News> {

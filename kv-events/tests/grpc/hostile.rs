@@ -10,7 +10,7 @@ use prost::bytes::Bytes;
 
 fn published(events: Vec<Event>) -> Update {
     let news = News::Published { missed: 0, batch: Batch { events, ..Batch::default() } };
-    Update { rank: 0, incarnation: Incarnation::first(1), sequence: 3, load: None, news }
+    Update { rank: 0, incarnation: Incarnation::first(1), sequence: 3, doubted: false, load: None, news }
 }
 
 fn removal(name: u64) -> Event {

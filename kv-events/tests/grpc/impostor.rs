@@ -27,7 +27,7 @@ impl KvEvents for Impostor {
 fn update(rank: u32, sequence: u64) -> proto::Update {
     let kind = proto::update::Kind::Published(Published { batch: Some(Batch::default()), missed: 0 });
     let incarnation = Some(Incarnation { watcher: 3, life: 0 });
-    proto::Update { rank, incarnation, sequence, load: None, kind: Some(kind) }
+    proto::Update { rank, incarnation, sequence, doubted: false, load: None, kind: Some(kind) }
 }
 
 async fn reader_of(messages: Vec<proto::Update>) -> Reader {

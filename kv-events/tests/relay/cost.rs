@@ -168,6 +168,32 @@ fn a_batch_of_100_blocks_is_kept_within_20_us() {
     }
 }
 
+/// Under callgrind, which counts what is done in `measured` only:
+///
+/// ```text
+/// valgrind --tool=callgrind --callgrind-out-file=/tmp/out --toggle-collect='*cost::measured*' \
+///   PROGRAM instructions_of_a_batch --ignored --test-threads 1 --nocapture && callgrind_annotate /tmp/out
+/// ```
+#[test]
+#[ignore = "measures, under callgrind"]
+fn instructions_of_a_batch() {
+    let (mut relay, mut engine) = filled(20_000);
+    let mut oldest = 0;
+    for _ in 0..GROUP {
+        let removal = engine.evict_from(oldest);
+        relay.handle_live(NOW, 0, engine.last(), &removal);
+        oldest += STEP;
+        let store = engine.step();
+        measured(&mut relay, engine.last(), &store);
+    }
+    println!("{} blocks", GROUP * STEP);
+}
+
+#[inline(never)]
+fn measured(relay: &mut Relay, sequence: u64, payload: &[u8]) {
+    relay.handle_live(NOW, 0, sequence, payload);
+}
+
 #[test]
 #[ignore = "measures"]
 fn a_snapshot_of_a_million_blocks_keeps_no_batch_waiting() {

@@ -4,6 +4,8 @@
 mod allocator;
 mod cost;
 mod encode;
+mod found;
+mod late;
 mod publisher;
 mod reader;
 mod rules;

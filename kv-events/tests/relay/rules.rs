@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kv_events::limits::{QUIET_MAX, RELAY_CUTS_MAX, RELAY_RETRY_EVERY, REPLAY_MAX};
+use kv_events::limits::{QUIET_MAX, RELAY_CUTS_MAX, RELAY_RETRY_EVERY, REPLAY_SILENCE_MAX};
 use kv_events::relay::{Code, End, Load, LoadCore, Next, Options, OutOfRange, Refusal, Relay, ReplayEnd, ReplayRequest, Restart};
 use kv_events::{Incarnation, Position, Tiers};
 
@@ -16,7 +16,7 @@ fn options() -> Options {
 }
 
 /// A relay of one rank whose publisher was asked, and had nothing.
-fn primed(options: Options) -> Relay {
+pub(crate) fn primed(options: Options) -> Relay {
     let mut relay = Relay::new(NOW, 7, options);
     relay.handle_connected(NOW, 0);
     if let Some(request) = relay.poll_request() {
@@ -25,17 +25,17 @@ fn primed(options: Options) -> Relay {
     relay
 }
 
-fn serve(path: &[u8]) -> [Work; 1] {
+pub(crate) fn serve(path: &[u8]) -> [Work; 1] {
     [Work::Serve { path: path.to_vec(), tier: 0, again: false }]
 }
 
-fn publish(relay: &mut Relay, publisher: &mut Publisher, work: &[Work]) -> u64 {
+pub(crate) fn publish(relay: &mut Relay, publisher: &mut Publisher, work: &[Work]) -> u64 {
     let (sequence, payload) = publisher.publish(work);
     relay.handle_live(NOW, 0, sequence, &payload);
     sequence
 }
 
-fn answer(relay: &mut Relay, publisher: &Publisher, request: ReplayRequest, end: ReplayEnd) {
+pub(crate) fn answer(relay: &mut Relay, publisher: &Publisher, request: ReplayRequest, end: ReplayEnd) {
     for (sequence, payload) in publisher.replay(request.from) {
         relay.handle_replayed(NOW, request, sequence, &payload);
     }
@@ -203,12 +203,12 @@ fn a_replay_socket_that_never_answers_holds_nothing_up_for_long() {
     publish(&mut relay, &mut publisher, &serve(&[0]));
     publisher.publish(&serve(&[1]));
     publish(&mut relay, &mut publisher, &serve(&[2]));
-    assert_eq!(relay.next_timeout(), Some(REPLAY_MAX));
-    relay.handle_timeout(REPLAY_MAX);
+    assert_eq!(relay.next_timeout(), Some(REPLAY_SILENCE_MAX));
+    relay.handle_timeout(REPLAY_SILENCE_MAX);
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.lost, status.asking), (Some(2), 1, false), "said to be lost, and gone on");
     // And once it answers, everything is learned anew (P37).
-    relay.handle_timeout(REPLAY_MAX + RELAY_RETRY_EVERY);
+    relay.handle_timeout(REPLAY_SILENCE_MAX + RELAY_RETRY_EVERY);
     while let Some(request) = relay.poll_request() {
         answer(&mut relay, &publisher, request, ReplayEnd::Complete);
     }

@@ -104,6 +104,11 @@ impl Engine {
         batch
     }
 
+    /// Whether it has used a number in this life.
+    pub(crate) fn has_published(&self) -> bool {
+        self.next > 0
+    }
+
     /// What it holds now.
     pub(crate) fn digest(&self) -> Digest {
         let mut digest = Digest::default();

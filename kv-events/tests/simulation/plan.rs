@@ -12,6 +12,8 @@ use crate::random::Random;
 pub(crate) struct Plan {
     pub(crate) ranks: Vec<RankPlan>,
     pub(crate) actions: Vec<Action>,
+    /// A relay stands between the engine and its gateways. Without one, a gateway listens to the engine itself.
+    pub(crate) relay: Option<RelayPlan>,
     /// The run is on a chain index; on the reference index if not.
     pub(crate) chain: bool,
 }
@@ -26,6 +28,17 @@ pub(crate) struct RankPlan {
     pub(crate) window: usize,
     /// Replay answers have a topic frame.
     pub(crate) topic: bool,
+}
+
+/// How a relay is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RelayPlan {
+    /// Gateways that it serves, each with every rank.
+    pub(crate) gateways: usize,
+    /// Batches kept of each rank.
+    pub(crate) history: usize,
+    /// Copies in a chunk of a snapshot.
+    pub(crate) chunk: u64,
 }
 
 /// One thing that happens.
@@ -66,8 +79,20 @@ pub(crate) enum Op {
     Lag { batches: u8 },
     /// The replay socket is like this from now on.
     Replay(Socket),
-    /// The gateway starts again.
+    /// The gateway starts again, and knows nothing.
     GatewayRestart,
+    /// The gateway's process is back with its index and its place in the stream.
+    GatewayResume,
+    /// The relay is gone, and another with an empty history begins after a while.
+    RelayRestart { down: Duration },
+    /// The connection from a gateway to the relay breaks, and cannot be had again for a while.
+    ReaderCut { down: Duration },
+    /// A gateway does not read what the relay sends.
+    ReaderStall { time: Duration },
+    /// The connection from a gateway to the relay is slow from now on.
+    ReaderDelay { by: Duration },
+    /// The next two messages of the engine's link change places.
+    Swap,
     /// The index loses the stream.
     Fail,
     /// A message of nobody's comes: as a number that no publisher has, or a payload that is no batch.
@@ -101,11 +126,16 @@ pub(crate) enum Socket {
 impl Plan {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let ranks = (0..=random.below(2)).map(|_| RankPlan::draw(&mut random)).collect::<Vec<_>>();
+        let mut ranks = (0..=random.below(2)).map(|_| RankPlan::draw(&mut random)).collect::<Vec<_>>();
+        let relay = (seed % 2 == 1).then(|| RelayPlan::draw(&mut random));
+        if relay.is_some() {
+            let replays = ranks[0].replays;
+            ranks.iter_mut().for_each(|rank| rank.replays = replays);
+        }
         let faults = random.below(4);
         let count = 10 + random.below(40);
-        let actions = (0..count).map(|_| Action::draw(&mut random, ranks.len(), faults)).collect();
-        Self { ranks, actions, chain: random.once_in(2) }
+        let actions = (0..count).map(|_| Action::draw(&mut random, ranks.len(), faults, relay.is_some())).collect();
+        Self { ranks, actions, relay, chain: random.once_in(2) }
     }
 }
 
@@ -120,16 +150,57 @@ impl RankPlan {
     }
 }
 
+impl RelayPlan {
+    fn draw(random: &mut Random) -> Self {
+        let history = match random.below(3) {
+            0 => 1 + random.index(6),
+            1 => 6 + random.index(30),
+            _ => 10_000,
+        };
+        let chunk = if random.once_in(2) { 1 + random.below(4) } else { 2048 };
+        Self { gateways: 1 + random.index(3), history, chunk }
+    }
+}
+
 impl Action {
     /// `faults` of 4 actions are no work.
-    fn draw(random: &mut Random, ranks: usize, faults: u64) -> Self {
-        let op = if random.below(4) < faults { Op::draw_fault(random) } else { Op::draw_work(random) };
+    fn draw(random: &mut Random, ranks: usize, faults: u64, relayed: bool) -> Self {
+        let op = match random.below(4) < faults {
+            true if relayed && random.once_in(2) => Op::draw_relay_fault(random),
+            true => Op::draw_fault(random),
+            false => Op::draw_work(random),
+        };
         let after = if random.once_in(3) { random.within_ms(3000) } else { random.within_ms(50) };
         Self { after, rank: random.index(ranks), op, salt: random.next() }
     }
 }
 
 impl Op {
+    /// Whether all that the link may lose by it can be had from a replay socket that has kept all.
+    pub(crate) fn loses_nothing(self) -> bool {
+        matches!(
+            self,
+            Self::Work { .. }
+                | Self::Clear
+                | Self::Cut { .. }
+                | Self::Drop { .. }
+                | Self::Duplicate
+                | Self::Lag { .. }
+                | Self::Delay { .. }
+                | Self::Quiet
+                | Self::GatewayResume
+                | Self::ReaderCut { .. }
+                | Self::ReaderStall { .. }
+                | Self::ReaderDelay { .. }
+        )
+    }
+
+    /// Whether a stream without a replay socket may be worse for it for ever. Links that break leave a mark when they do.
+    pub(crate) fn leaves_a_mark(self) -> bool {
+        let of_engine = matches!(self, Self::SkipNumbers { .. } | Self::Corrupt | Self::RestartInPlace | Self::Fail);
+        of_engine || matches!(self, Self::Drop { .. } | Self::Lag { .. } | Self::Swap)
+    }
+
     fn draw_work(random: &mut Random) -> Self {
         match random.below(20) {
             0 => Self::Clear,
@@ -153,7 +224,21 @@ impl Op {
             25 => Self::Garbage,
             26 => Self::ClockJump,
             27 => Self::Corrupt,
+            31 => Self::Swap,
             _ => Self::SkipNumbers { count: if random.once_in(3) { GAP_KEPT_MAX - 8 + random.below(16) } else { 1 } },
+        }
+    }
+}
+
+impl Op {
+    fn draw_relay_fault(random: &mut Random) -> Self {
+        match random.below(16) {
+            0..4 => Self::RelayRestart { down: random.within_ms(3000) },
+            4..8 => Self::ReaderCut { down: random.within_ms(6000) },
+            8..11 => Self::ReaderStall { time: random.within_ms(20_000) },
+            11..13 => Self::ReaderDelay { by: random.within_ms(1500) },
+            13..15 => Self::GatewayResume,
+            _ => Self::GatewayRestart,
         }
     }
 }
@@ -167,7 +252,7 @@ impl Socket {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} index", if self.chain { "chain" } else { "reference" })?;
+        writeln!(f, "{} index, {:?}", if self.chain { "chain" } else { "reference" }, self.relay)?;
         for (number, rank) in self.ranks.iter().enumerate() {
             writeln!(f, "rank {number}: {rank:?}")?;
         }

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use crate::listener::Failure;
 use crate::plan::Plan;
-use crate::world::{self, Failure};
+use crate::world;
 
 /// Runs `plan`; a panic is a failure.
 pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {

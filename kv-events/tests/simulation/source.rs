@@ -1,5 +1,4 @@
-//! An engine with its sockets, and the links from them to whoever listens. A relay will stand here too: whatever has a live side
-//! and answers questions about the past.
+//! An engine with its sockets, and the links from them to whoever listens.
 
 use std::time::Duration;
 
@@ -48,6 +47,9 @@ pub(crate) struct Link {
     drop_next: u8,
     lag_next: u8,
     duplicate_next: bool,
+    swap_next: bool,
+    /// A message that waits for the next one to overtake it.
+    overtaken: Option<Vec<Vec<u8>>>,
     pub(crate) delay: Duration,
     /// When the last message arrives: none overtakes another.
     last_arrival: Duration,
@@ -112,9 +114,14 @@ impl Link {
             self.lag_next -= 1;
             return vec![(self.arrival(now, random), Live::Lagged)];
         }
-        let frames = vec![b"kv".to_vec(), batch.sequence.to_be_bytes().to_vec(), batch.payload.clone()];
+        let frames = message(batch.sequence, &batch.payload);
+        if std::mem::take(&mut self.swap_next) {
+            self.overtaken = Some(frames);
+            return Vec::new();
+        }
         let times = 1 + usize::from(std::mem::take(&mut self.duplicate_next));
-        (0..times).map(|_| (self.arrival(now, random), Live::Message(frames.clone()))).collect()
+        let sent = std::iter::repeat_n(frames, times).chain(self.overtaken.take());
+        sent.map(|frames| (self.arrival(now, random), Live::Message(frames))).collect()
     }
 
     /// When something that is sent now arrives.
@@ -136,9 +143,20 @@ impl Link {
         self.duplicate_next = true;
     }
 
-    /// No fault of it is left.
+    pub(crate) fn swap_next(&mut self) {
+        self.swap_next = true;
+    }
+
+    /// Another connection. What waited to be overtaken was of the former one.
+    pub(crate) fn open(&mut self) {
+        (self.up, self.overtaken) = (true, None);
+        self.number += 1;
+    }
+
+    /// No fault of it is left. What waited to be overtaken is lost.
     pub(crate) fn heal(&mut self) {
         (self.drop_next, self.lag_next, self.duplicate_next, self.delay) = (0, 0, false, Duration::ZERO);
+        (self.swap_next, self.overtaken) = (false, None);
     }
 }
 

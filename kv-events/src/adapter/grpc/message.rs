@@ -54,6 +54,7 @@ impl From<&Update> for proto::Update {
             rank: update.rank,
             incarnation: Some(update.incarnation.into()),
             sequence: update.sequence,
+            doubted: update.doubted,
             load: update.load.as_ref().map(write_load),
             kind: Some(kind),
         };
@@ -87,6 +88,7 @@ impl TryFrom<proto::Update> for Update {
             rank: message.rank,
             incarnation: message.incarnation.ok_or(MessageError::Absent("incarnation"))?.into(),
             sequence: message.sequence,
+            doubted: message.doubted,
             load: message.load.map(read_load),
             news,
         })

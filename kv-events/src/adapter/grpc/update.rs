@@ -15,6 +15,8 @@ pub struct Update {
     pub incarnation: Incarnation,
     /// The number of the batch; of the last batch that the snapshot covers; of the last batch that was sent.
     pub sequence: u64,
+    /// It is not known whether the publisher is the one whose batches were sent before.
+    pub doubted: bool,
     /// The rank's load, where it is known.
     pub load: Option<LoadSample>,
     /// What it says.
@@ -57,7 +59,8 @@ impl Update {
     /// Tells `follower`, whose source is this relay. `bytes` is the length of the message, which steps carry on as their cost. A piece
     /// of a snapshot of more than `u32::MAX` pieces is passed over, and what follows it finds the snapshot unfinished.
     pub fn hand_to(self, now: Duration, bytes: usize, follower: &mut Follower) {
-        let Self { incarnation, sequence, news, .. } = self;
+        let Self { incarnation, sequence, doubted, news, .. } = self;
+        follower.handle_doubt(now, doubted);
         match news {
             News::Published { batch, .. } => {
                 let incarnation = Some(incarnation);
@@ -76,23 +79,23 @@ impl Update {
 impl From<Relayed> for Update {
     /// Decodes the batch, which may take a while.
     fn from(relayed: Relayed) -> Self {
-        let Relayed { rank, incarnation, missed, batch, load } = relayed;
+        let Relayed { rank, incarnation, missed, doubted, batch, load } = relayed;
         let (sequence, news) = (batch.sequence, News::Published { missed, batch: batch.decode() });
-        Self { rank, incarnation, sequence, load, news }
+        Self { rank, incarnation, sequence, doubted, load, news }
     }
 }
 
 impl From<Chunk> for Update {
     fn from(chunk: Chunk) -> Self {
-        let Chunk { rank, incarnation, index, count, through, total, unknown_before, lost, load, batch } = chunk;
+        let Chunk { rank, incarnation, index, count, through, total, unknown_before, lost, doubted, load, batch } = chunk;
         let news = News::Chunk { index, count, total, unknown_before, lost, batch };
-        Self { rank, incarnation, sequence: through, load, news }
+        Self { rank, incarnation, sequence: through, doubted, load, news }
     }
 }
 
 impl From<Heartbeat> for Update {
     fn from(beat: Heartbeat) -> Self {
-        let Heartbeat { rank, incarnation, sequence, vouched, load } = beat;
-        Self { rank, incarnation, sequence, load, news: News::Heartbeat { vouched } }
+        let Heartbeat { rank, incarnation, sequence, vouched, doubted, load } = beat;
+        Self { rank, incarnation, sequence, doubted, load, news: News::Heartbeat { vouched } }
     }
 }

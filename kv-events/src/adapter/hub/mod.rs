@@ -67,6 +67,11 @@ pub enum Input {
         /// How busy it is.
         load: Load,
     },
+    /// The rank's load is not known any more.
+    Unloaded {
+        /// The rank.
+        rank: u32,
+    },
 }
 
 /// A handle to the task. When the last one is gone, and the last reader, the task ends.
@@ -76,6 +81,7 @@ pub struct Hub {
     commands: mpsc::UnboundedSender<Command>,
     /// What the relay asks, by rank.
     requests: Vec<watch::Receiver<Option<ReplayRequest>>>,
+    subscriptions: watch::Receiver<u64>,
 }
 
 /// A subscription.
@@ -125,8 +131,9 @@ impl Hub {
         let ranks = options.ranks.clamp(1, RELAY_RANKS_MAX);
         let (asking, requests): (Vec<_>, _) = (0..ranks).map(|_| watch::channel(None)).unzip();
         let relay = Relay::new(Duration::ZERO, watcher, options);
-        let task = Task::new(relay, asking, input_end, command_end);
-        (Self { inputs, commands, requests }, tokio::spawn(task.run()))
+        let (subscribed, subscriptions) = watch::channel(0);
+        let task = Task::new(relay, asking, subscribed, input_end, command_end);
+        (Self { inputs, commands, requests, subscriptions }, tokio::spawn(task.run()))
     }
 
     /// How many ranks the relay follows.
@@ -146,6 +153,11 @@ impl Hub {
     /// such rank.
     pub fn requests(&self, rank: u32) -> Option<watch::Receiver<Option<ReplayRequest>>> {
         self.requests.get(rank as usize).cloned()
+    }
+
+    /// How many subscriptions there have been, now and later.
+    pub fn subscriptions(&self) -> watch::Receiver<u64> {
+        self.subscriptions.clone()
     }
 
     /// A reader of `ranks` (all, if there are none), each from the batch after its position, or from the start.

@@ -17,6 +17,8 @@ pub(super) struct Task {
     inputs: mpsc::Receiver<Input>,
     commands: mpsc::UnboundedReceiver<Command>,
     asking: Vec<watch::Sender<Option<ReplayRequest>>>,
+    /// How many subscriptions there have been.
+    subscribed: watch::Sender<u64>,
     /// Readers for whom there is nothing yet.
     waiting: HashMap<SubscriberId, oneshot::Sender<Vec<Next>>>,
     /// When one of them may be told something though nothing came.
@@ -24,14 +26,16 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// `asking` is where its questions go, by rank.
+    /// `asking` is where its questions go, by rank; `subscribed` where its subscriptions are counted.
     pub(super) fn new(
         relay: Relay,
         asking: Vec<watch::Sender<Option<ReplayRequest>>>,
+        subscribed: watch::Sender<u64>,
         inputs: mpsc::Receiver<Input>,
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
-        Self { relay, begun: Instant::now(), inputs, commands, asking, waiting: HashMap::new(), next_beat: None }
+        let (begun, waiting) = (Instant::now(), HashMap::new());
+        Self { relay, begun, inputs, commands, asking, subscribed, waiting, next_beat: None }
     }
 
     /// Until it is stopped, or nobody has a handle any more.
@@ -68,6 +72,7 @@ impl Task {
         match command {
             Command::Subscribe { ranks, positions, answer } => {
                 let subscribed = self.relay.subscribe_to(now, &ranks, &positions);
+                self.subscribed.send_modify(|count| *count += u64::from(subscribed.is_ok()));
                 if let Err(Ok(id)) = answer.send(subscribed) {
                     // Who asked has not waited for it.
                     self.relay.unsubscribe(id);
@@ -95,6 +100,7 @@ impl Task {
             Input::Replayed { request, sequence, payload } => self.relay.handle_replayed(now, request, sequence, &payload),
             Input::ReplayEnded { request, end } => self.relay.handle_replay_end(now, request, end),
             Input::Load { rank, load } => self.relay.handle_load(rank, load),
+            Input::Unloaded { rank } => self.relay.forget_load(rank),
         }
     }
 

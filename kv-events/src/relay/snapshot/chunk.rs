@@ -24,8 +24,10 @@ pub struct Chunk {
     /// Batches that were published before what the relay knows, and that nobody has any more: they hide blocks. And stores that
     /// the relay could not keep or tell.
     pub unknown_before: u64,
-    /// Batches lost since: what is told may be gone. One more while it is not known whether the publisher is still the same.
+    /// Batches lost since: what is told may be gone.
     pub lost: u64,
+    /// It is not known whether the publisher is the one whose blocks these are.
+    pub doubted: bool,
     /// The rank's load.
     pub load: Option<LoadSample>,
     /// What it tells.

@@ -23,6 +23,8 @@ pub(in crate::relay) struct Standing {
     pub(in crate::relay) unknown_before: u64,
     /// Batches lost since.
     pub(in crate::relay) lost: u64,
+    /// The publisher may be another than before.
+    pub(in crate::relay) doubted: bool,
 }
 
 /// A state as it was. Taking it copies no block.
@@ -32,6 +34,8 @@ pub(in crate::relay) struct Cut {
     pub(super) language: Language,
     pub(super) shelves: Vec<Shelf>,
     pub(super) copies: u64,
+    /// Copies in a chunk.
+    pub(super) chunk_blocks: u64,
     pub(super) waiting: Vec<Arc<PendingStore<Arc<Units<'static>>>>>,
     pages: SharedPages,
     /// How many chunks it makes: worked out by its first reader.
@@ -39,12 +43,13 @@ pub(in crate::relay) struct Cut {
 }
 
 impl Cut {
-    pub(in crate::relay) fn take(live: &mut Live, standing: Standing) -> Self {
+    pub(in crate::relay) fn take(live: &mut Live, standing: Standing, chunk_blocks: u64) -> Self {
         Self {
             standing,
             language: Language::of(live.normalizer(), live.evidence()),
             shelves: live.shelves(),
             copies: live.copies(),
+            chunk_blocks,
             waiting: live.waiting().cloned().collect(),
             pages: live.share(),
             plan: OnceLock::new(),

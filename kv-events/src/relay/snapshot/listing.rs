@@ -17,7 +17,7 @@ use super::chunk::Filling;
 use super::cut::Cut;
 use super::run::Run;
 use crate::EngineHash;
-use crate::limits::CHUNK_BLOCKS;
+use crate::limits::CHUNK_UNITS_A_BLOCK;
 use crate::namespace::OwnedNamespace;
 use crate::relay::live::block::{LiveBlock, ROOT, Shelf};
 use crate::relay::live::pages::Slot;
@@ -252,7 +252,8 @@ impl Plan {
     /// Walks the cut once without writing. A snapshot has numbers of its own up to the last batch's, so it must not have more
     /// chunks than there are such numbers.
     pub(super) fn of(cut: &Arc<Cut>) -> Self {
-        let mut limits = CHUNK_BLOCKS;
+        let copies = cut.chunk_blocks.max(1);
+        let mut limits = (copies, copies.saturating_mul(CHUNK_UNITS_A_BLOCK));
         loop {
             let mut listing = Listing::new(Arc::clone(cut));
             let mut chunks = 1 + u64::from(cut.language.is_long());
@@ -262,7 +263,7 @@ impl Plan {
             if chunks <= cut.standing().through.saturating_add(1) {
                 return Self { chunks, limits, untold: listing.untold };
             }
-            limits = (limits.0 * 2, limits.1.saturating_mul(2));
+            limits = (limits.0.saturating_mul(2), limits.1.saturating_mul(2));
         }
     }
 }

@@ -71,7 +71,7 @@ impl Iterator for Snapshot {
         }
         let index = self.index;
         self.index += 1;
-        let Standing { rank, incarnation, through, timestamp_s, unknown_before, lost } = cut.standing;
+        let Standing { rank, incarnation, through, timestamp_s, unknown_before, lost, doubted } = cut.standing;
         let batch = Batch { timestamp_s, rank: Some(rank), events: filling.finish(), ..Batch::default() };
         let unknown_before = unknown_before.saturating_add(plan.untold);
         let load = self.load.clone();
@@ -87,6 +87,7 @@ impl Iterator for Snapshot {
             total: cut.copies,
             unknown_before,
             lost,
+            doubted,
             load,
             batch,
         })

@@ -15,13 +15,13 @@ use crate::{Batch, Cleared, EngineHash, Event, ExtraKey, Incarnation, Removed, S
 
 fn published(sequence: u64, events: Vec<Event>) -> Update {
     let news = News::Published { missed: 0, batch: Batch { events, ..Batch::default() } };
-    Update { rank: 0, incarnation: Incarnation::first(1), sequence, load: None, news }
+    Update { rank: 0, incarnation: Incarnation::first(1), sequence, doubted: false, load: None, news }
 }
 
 fn chunk(rank: u32, index: u64, count: u64, events: Vec<Event>) -> Update {
     let batch = Batch { events, ..Batch::default() };
     let news = News::Chunk { index, count, total: 0, unknown_before: 0, lost: 0, batch };
-    Update { rank, incarnation: Incarnation::first(1), sequence: 9, load: None, news }
+    Update { rank, incarnation: Incarnation::first(1), sequence: 9, doubted: false, load: None, news }
 }
 
 fn store(parent: Option<u64>, names: &[u64]) -> Stored {

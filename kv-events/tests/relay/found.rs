@@ -1,0 +1,122 @@
+//! What the simulation found wrong, rule by rule.
+
+use std::time::Duration;
+
+use kv_events::limits::QUIET_MAX;
+use kv_events::relay::{Heartbeat, Next, Options, Relay, ReplayEnd, SubscriberId};
+
+use crate::publisher::{Publisher, Work};
+use crate::rules::{answer, primed, publish, serve};
+
+const NOW: Duration = Duration::ZERO;
+
+/// Whether each message that there is for `reader` is doubted, by number; a heartbeat's is said once more.
+fn doubts(relay: &mut Relay, reader: SubscriberId) -> Vec<(u64, bool)> {
+    let next = || match relay.poll(NOW, reader) {
+        Next::Batch(relayed) => Some((relayed.batch.sequence, relayed.doubted)),
+        Next::Heartbeat(beat) => Some((beat.sequence, beat.doubted)),
+        Next::Wait { .. } => None,
+        other => panic!("{other:?}"),
+    };
+    std::iter::from_fn(next).collect()
+}
+
+fn heartbeat(relay: &mut Relay, now: Duration, reader: SubscriberId) -> Heartbeat {
+    loop {
+        match relay.poll(now, reader) {
+            Next::Heartbeat(beat) => return beat,
+            Next::Batch(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_relay_that_does_not_know_whose_batches_it_takes_says_so_with_each() {
+    let (mut relay, mut publisher) = (primed(Options { replays: false, ..Options::default() }), Publisher::new(9));
+    publish(&mut relay, &mut publisher, &serve(&[0]));
+    let (quick, slow) = (relay.subscribe(NOW, &[]).unwrap(), relay.subscribe(NOW, &[]).unwrap());
+    assert_eq!(doubts(&mut relay, quick), [(0, false)]);
+    relay.handle_disconnected(0);
+    relay.handle_connected(NOW, 0);
+    assert_eq!(doubts(&mut relay, quick), [(0, true)], "at once");
+    publish(&mut relay, &mut publisher, &serve(&[1]));
+    assert_eq!(doubts(&mut relay, quick), [(1, true)]);
+    publish(&mut relay, &mut publisher, &[Work::Clear]);
+    assert_eq!(doubts(&mut relay, quick), [(2, false)], "what was held does not matter any more");
+    assert_eq!(doubts(&mut relay, slow), [(0, false), (1, true), (2, false)], "to whoever comes to it later it does");
+}
+
+#[test]
+fn a_snapshot_of_a_relay_that_doubts_says_so() {
+    let (mut relay, mut publisher) =
+        (primed(Options { replays: false, history_batches: 1, ..Options::default() }), Publisher::new(9));
+    (0..2).for_each(|block| _ = publish(&mut relay, &mut publisher, &serve(&[block])));
+    relay.handle_disconnected(0);
+    relay.handle_connected(NOW, 0);
+    let reader = relay.subscribe(NOW, &[]).unwrap();
+    let Next::Snapshot(snapshot) = relay.poll(NOW, reader) else { panic!("a snapshot comes first") };
+    assert!(snapshot.into_iter().all(|chunk| chunk.doubted && chunk.lost == 0));
+}
+
+#[test]
+fn what_waits_when_a_replay_shows_another_life_is_not_taken_into_it() {
+    let (mut relay, mut publisher) = (primed(Options::default()), Publisher::new(9));
+    publish(&mut relay, &mut publisher, &serve(&[0]));
+    publisher.publish(&serve(&[1]));
+    publish(&mut relay, &mut publisher, &serve(&[2]));
+    let request = relay.poll_request().expect("1 is missing");
+    publisher.restart();
+    publisher.publish(&serve(&[2, 2]));
+    publisher.publish(&serve(&[2, 1]));
+    answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    while let Some(request) = relay.poll_request() {
+        answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    }
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.counts.outlived), (Some(1), 1), "2 was the former life's");
+    assert_eq!(status.live_blocks, publisher.names().len());
+}
+
+#[test]
+fn an_end_marker_behind_news_vouches_for_nothing() {
+    let (mut relay, mut publisher) = (primed(Options::default()), Publisher::new(9));
+    publish(&mut relay, &mut publisher, &serve(&[0]));
+    let reader = relay.subscribe(NOW, &[]).unwrap();
+    relay.handle_disconnected(0);
+    (1..4).for_each(|block| _ = publisher.publish(&serve(&[block])));
+    relay.handle_connected(NOW, 0);
+    let request = relay.poll_request().unwrap();
+    answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    assert!(!heartbeat(&mut relay, Duration::from_secs(1), reader).vouched, "the socket may have dropped what was behind");
+    let request = relay.poll_request().expect("the end is asked for");
+    assert_eq!(request.from, 3, "and nothing else");
+    answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    assert!(heartbeat(&mut relay, Duration::from_secs(2), reader).vouched);
+    // Another life begins, and nothing of what was answered before counts for it.
+    let mut other = Publisher::new(9);
+    other.publish(&serve(&[9]));
+    let payload = other.replay(0).remove(0).1;
+    relay.handle_live(NOW, 0, 0, &payload);
+    let request = relay.poll_request().expect("its beginning is asked for");
+    relay.handle_replay_end(NOW, request, ReplayEnd::Incomplete);
+    let reader = relay.subscribe(NOW, &[]).unwrap();
+    assert!(!heartbeat(&mut relay, Duration::from_secs(3), reader).vouched);
+}
+
+#[test]
+fn a_number_that_was_never_the_publishers_is_found_out_by_its_replay_socket() {
+    let (mut relay, mut publisher) = (primed(Options::default()), Publisher::new(9));
+    let mut now = NOW;
+    relay.handle_live(now, 0, u64::MAX - 1, b"\x92\x00\x90");
+    publisher.publish(&serve(&[0]));
+    for _ in 0..6 {
+        while let Some(request) = relay.poll_request() {
+            answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+        }
+        now += QUIET_MAX;
+        relay.handle_timeout(now);
+    }
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.unknown_before, status.live_blocks), (Some(0), 0, 1), "{:?}", status.counts);
+}
