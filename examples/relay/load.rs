@@ -175,10 +175,8 @@ mod tests {
         let (hub, _) = Hub::spawn(1, kv_events::relay::Options::default());
         let mut polls = LoadPolls::new("http://127.0.0.1:1/metrics".parse().unwrap(), hub, Arc::default()).unwrap();
         let mut rate = |s, total| polls.core(0, &polled(s, total)).tokens_per_s;
-        assert_eq!(
-            [rate(1, Some(100.0)), rate(3, Some(500.0)), rate(4, Some(20.0)), rate(6, Some(40.0))],
-            [0.0, 200.0, 0.0, 10.0]
-        );
+        let rates = (rate(1, Some(100.0)), rate(3, Some(500.0)), rate(4, Some(20.0)), rate(6, Some(40.0)));
+        assert_eq!(rates, (0.0, 200.0, 0.0, 10.0));
         let odd = Sample { running: f64::NAN, waiting: -3.0, kv_usage: Some(7.0), ..polled(9, None) };
         let core = polls.core(1, &odd);
         assert_eq!((core.running, core.waiting, core.kv_usage, core.tokens_per_s), (0, 0, 1.0, 0.0));

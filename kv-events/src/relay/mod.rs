@@ -66,6 +66,7 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `classify` | whether a message is new, missing something before it, or another life's: pure |
+//! | `asking` | a question to the replay socket, and what its end says |
 //! | `rank` | the order of two sockets' messages, what is asked, what is lost |
 //! | `history` | the window of batches, with holes |
 //! | `live` | the blocks that are held |
@@ -73,6 +74,7 @@
 //! | `subscriber`, `end` | what a reader gets next, and why it gets no more |
 //! | `load` | what goes with it, and alone when it is quiet |
 
+mod asking;
 mod classify;
 mod end;
 mod history;

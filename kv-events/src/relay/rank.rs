@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::asking::Asking;
 use super::classify::{Incoming, Numbers, Restart, Verdict, compare_from};
 use super::history::{History, Kept, Seen};
 use super::live::Live;
@@ -29,7 +30,7 @@ use super::snapshot::{Cut, Standing};
 use super::{Options, RankStatus, ReplayRequest};
 use crate::limits::{
     GAP_KEPT_MAX, HELD_BATCHES_MAX, HELD_BYTES_MAX, HISTORY_BATCHES, PAYLOAD_BYTES_MAX, QUIET_MAX, RELAY_CUTS_MAX,
-    RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY, REPLAY_MAX, REPLAY_SILENCE_MAX,
+    RELAY_REPLAY_TRIES_MAX, RELAY_RETRY_EVERY,
 };
 use crate::{Batch, Event, HashCheck, Incarnation};
 
@@ -125,33 +126,6 @@ pub(super) struct Rank {
     confirmed_at: Option<Duration>,
     cuts: Vec<Weak<Cut>>,
     pub(super) counts: RankCounts,
-}
-
-/// A question that is under way.
-#[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each was seen or not, by itself")]
-struct Asking {
-    ticket: u64,
-    /// When it has taken too long, and when it has been silent for too long.
-    ends: Duration,
-    silent: Duration,
-    tries: u32,
-    /// How often in a row it was asked for nothing but the end.
-    end_checks: u32,
-    /// Answers.
-    heard: u64,
-    /// The last number when it was asked.
-    last: Option<u64>,
-    /// A number at or beyond it was answered.
-    knows_last: bool,
-    /// Something that is remembered was answered.
-    verified: bool,
-    /// Something new was answered.
-    progressed: bool,
-    /// Numbers were missing, and given up.
-    lost: bool,
-    /// A number is missing in the middle.
-    broken: bool,
 }
 
 impl Rank {
@@ -294,9 +268,7 @@ impl Rank {
         if sequence == u64::MAX {
             return self.counts.unreadable += 1;
         }
-        asking.silent = now.saturating_add(REPLAY_SILENCE_MAX);
-        asking.heard += 1;
-        asking.knows_last |= asking.last.is_some_and(|last| sequence >= last);
+        asking.hears(sequence, now);
         (self.has_replayed, self.answers_nothing) = (true, false);
         let kept = Kept::new(sequence, payload);
         let seen = self.history.seen(&kept);
@@ -373,7 +345,7 @@ impl Rank {
         let quiet_at = self.heard_at + QUIET_MAX;
         let wants = self.numbers.last.is_none() || self.doubted.is_some() || self.relearns;
         match &self.asking {
-            Some(asking) => Some(asking.ends.min(asking.silent)),
+            Some(asking) => Some(asking.deadline()),
             None if !self.options.replays || self.connections == 0 => None,
             None if wants && !self.answered => Some(self.retry_at.min(quiet_at)),
             None => Some(quiet_at),
@@ -422,20 +394,7 @@ impl Rank {
         self.counts.asked += 1;
         let ticket = self.tickets;
         let last = self.numbers.last;
-        self.asking = Some(Asking {
-            ticket,
-            ends: now.saturating_add(REPLAY_MAX),
-            silent: now.saturating_add(REPLAY_SILENCE_MAX),
-            tries,
-            end_checks: 0,
-            heard: 0,
-            last,
-            knows_last: false,
-            verified: false,
-            progressed: false,
-            lost: false,
-            broken: false,
-        });
+        self.asking = Some(Asking::new(ticket, tries, last, now));
         let from = if self.answers_nothing { 0 } else { compare_from(self.doubted.or(last)) };
         self.request = Some(ReplayRequest { rank: self.number, ticket, from });
     }
@@ -591,15 +550,6 @@ impl Rank {
         self.stuck = Some(kept.sequence);
         self.waiting_bytes += kept.payload().len();
         self.waiting.push_front(kept);
-    }
-}
-
-impl Asking {
-    /// Whether an end marker says that nothing follows the last number. Behind more answers than that one it does not: the publisher's
-    /// socket may have dropped those before the marker to a slow reader. A publisher that keeps nothing says nothing.
-    fn shows_end(&self, keeps_some: bool) -> bool {
-        let alone = self.last.is_none() || self.knows_last || !keeps_some;
-        alone && !self.progressed && self.heard <= 1
     }
 }
 
