@@ -32,6 +32,9 @@
 //! | a relay's record ([`kv_events::relay`]) | [`wire::record`] | receipt less its age |
 //! | SGLang's load endpoint | [`wire::sglang::loads`] | when the poll was sent |
 //! | `/metrics` of vLLM and SGLang | [`wire::metrics::loads`] | when the poll was sent |
+//! | `GetLoads` of vLLM's and SGLang's gRPC servicers | `adapter::grpc::loads` (feature `grpc`) | when the poll was sent |
+//!
+//! With the feature `tokio`, its `LoadPoller` asks when it is needed, and enters what comes.
 //!
 //! # The rules
 //! * **Credit.** A request's prompt tokens that the worker must compute count from dispatch until its first token or its end, or until a

@@ -18,7 +18,7 @@ use kv_routing::liveness::{self, Veto};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::{TcpListenerStream, WatchStream};
 use tonic::transport::server::Router;
@@ -159,7 +159,15 @@ pub(crate) fn worker() -> Pulse {
 }
 
 pub(crate) async fn until(pulse: &Pulse, veto: Option<Veto>) {
-    while pulse.veto() != veto {
-        sleep(Duration::from_millis(5)).await;
-    }
+    reached(&format!("{veto:?}"), || pulse.veto() == veto).await;
+}
+
+/// Waits until it is so, but not for ever.
+pub(crate) async fn reached(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("expected within 20 s: {what}"));
 }

@@ -55,7 +55,8 @@ async fn a_server_that_hangs_is_late() {
     tell.send_replace(HANGS);
     let server = listen(Server::builder().add_service(service)).await;
     let client = HealthClient::new(server.channel()).paced(100 * MS, 100 * MS);
-    assert_eq!(client.check().await.unwrap_err().failure(), PollFailure::Late);
+    let late = timeout(5_000 * MS, client.check()).await.expect("within its deadline");
+    assert_eq!(late.unwrap_err().failure(), PollFailure::Late);
     tell.send_replace(ServingStatus::Serving as i32);
     assert_eq!(client.check().await.unwrap(), Health::Serving, "the connection stands");
 }

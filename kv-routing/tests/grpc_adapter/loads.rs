@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tonic::Code;
 use tonic::transport::{Channel, Server};
 
-use crate::engine::{Answer, Engine, channel, listen_at, nowhere, sglang, until, vllm, worker};
+use crate::engine::{Answer, Engine, channel, listen_at, nowhere, reached, sglang, until, vllm, worker};
 
 const NOW: Duration = Duration::from_secs(7);
 const MS: Duration = Duration::from_millis(1);
@@ -131,15 +131,7 @@ async fn a_poller_follows_an_engine_through_its_death_and_return() {
     let poller = LoadPoller::new(client, pulse.clone(), ledger.clone()).with_options(options);
     let counts = poller.counts();
     let polling = tokio::spawn(poller.keep_polled(|_| ()));
-    let reached = |outcome, least| {
-        let counts = counts.clone();
-        async move {
-            while counts.of(outcome) < least {
-                tokio::time::sleep(5 * MS).await;
-            }
-        }
-    };
-    reached(PollOutcome::Answered, 2).await;
+    reached("two answers", || counts.of(PollOutcome::Answered) >= 2).await;
     assert_eq!((ledger.view(pulse.now()).running, pulse.veto()), (3, None));
 
     let address = server.die();
@@ -153,7 +145,7 @@ async fn a_poller_follows_an_engine_through_its_death_and_return() {
     // An engine that hangs is late, and that casts no doubt on its connection.
     let unreachable = counts.of(PollOutcome::Unreachable);
     *engine.0.lock() = Answer::Hangs;
-    reached(PollOutcome::Late, 3).await;
+    reached("three late answers", || counts.of(PollOutcome::Late) >= 3).await;
     assert_eq!((counts.of(PollOutcome::Unreachable), pulse.veto()), (unreachable, None));
     polling.abort();
     assert!(timeout(100 * MS, polling).await.expect("promptly").unwrap_err().is_cancelled());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kv_routing::adapter::tokio::{LoadPoller, PollError, PollFailure, PollOptions, PollOutcome, Polled};
+use kv_routing::adapter::tokio::{LoadPoller, PollError, PollFailure, PollOptions, PollOutcome, Polled, Pulse};
 use kv_routing::liveness::{Cause, Task, Veto};
 use kv_routing::load::{Ledger, Refusal, Sample, Source};
 use tokio::time::{advance, sleep, timeout};
@@ -74,6 +74,27 @@ async fn one_silent_rank_of_two_is_enough() {
     assert_eq!(engine.asked_ms(), [10_001]);
 }
 
+/// The same where each rank has its own books.
+#[tokio::test(start_paused = true)]
+async fn one_silent_worker_of_an_engine_is_enough() {
+    let watch = watch();
+    let workers: Vec<_> = (0..2).map(|_| worker(&watch)).collect();
+    let push_to = |rank: u16| push(&workers[usize::from(rank)].1, watch.clock().now(), rank);
+    (0..2).for_each(push_to);
+    sleep(seconds(5)).await;
+    push_to(1);
+    let of_rank = |(rank, (pulse, ledger)): (u16, &(_, Ledger))| Polled {
+        rank: Some(rank),
+        pulse: Pulse::clone(pulse),
+        ledger: ledger.clone(),
+    };
+    let engine = Engine::new(&[(NONE, busy)]);
+    let _polling =
+        tokio::spawn(LoadPoller::by_rank(engine.clone(), (0..).zip(&workers).map(of_rank).collect()).keep_polled(|_| ()));
+    sleep(seconds(7)).await;
+    assert_eq!(engine.asked_ms(), [10_001], "rank 0 was silent for ten seconds");
+}
+
 /// A request that was sent while the question was under way is not known to its answer.
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_as_old_as_its_question() {
@@ -95,10 +116,11 @@ async fn what_a_source_says_of_its_samples_times_is_not_believed() {
     let source = |sent_at: Duration| async move {
         let mut loads = loads(&[(0, 1.0, 0.0)], sent_at + seconds(5));
         loads.ranks[0].1.source = Source::Pushed;
+        sleep(seconds(2)).await;
         Ok(loads)
     };
     let _polling = tokio::spawn(LoadPoller::new(source, pulse, ledger.clone()).keep_polled(|_| ()));
-    sleep(seconds(11)).await;
+    sleep(seconds(13)).await;
     assert_eq!(ledger.view(watch.clock().now()).sampled_at, Some(seconds(10)));
     assert_eq!(ledger.counts().accepted, 2, "a push would have ended the polls");
 }
@@ -128,6 +150,16 @@ async fn pauses_after_failures_end_at_the_interval() {
     let poller = LoadPoller::new(engine.clone(), pulse, ledger);
     timeout(seconds(40), poller.keep_polled(|_| ())).await.unwrap_err();
     assert_eq!(engine.asked_ms(), [0, 500, 1_500, 3_500, 7_500, 15_500, 25_500, 35_500]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_makes_pauses_short_again() {
+    let watch = watch();
+    let (pulse, ledger) = worker(&watch);
+    let engine = Engine::new(&[(NONE, broken), (NONE, broken), (NONE, busy), (NONE, broken), (NONE, busy)]);
+    let poller = LoadPoller::new(engine.clone(), pulse, ledger);
+    timeout(seconds(13), poller.keep_polled(|_| ())).await.unwrap_err();
+    assert_eq!(engine.asked_ms(), [0, 500, 1_500, 11_500, 12_000]);
 }
 
 /// Neither a deadline nor an engine's error is a transport failure.

@@ -73,6 +73,8 @@ async fn what_a_channel_brings_is_told_at_once() {
     rank.cut_off();
     sleep(seconds(3)).await;
     assert_eq!(hear.try_iter().map(|change| change.to).collect::<Vec<_>>(), [Some(Veto::Unreachable)]);
+    // Between two sweeps.
+    sleep(SWEEP_EVERY / 2).await;
     rank.heard();
     let at = watch.clock().now();
     sleep(Duration::from_millis(1)).await;
