@@ -92,10 +92,9 @@ impl Engine {
         self.scheduler.waiting()
     }
 
-    /// The share of its tokens that running requests use.
-    pub(super) fn usage(&self, options: &EngineOptions) -> f64 {
-        let tokens = options.kv_blocks * options.block_size;
-        ratio(self.scheduler.running_tokens(), tokens).min(1.0)
+    /// The share of its blocks that running requests hold.
+    pub(super) fn usage(&self) -> f64 {
+        ratio(self.scheduler.pool().in_use(), self.scheduler.pool().capacity()).min(1.0)
     }
 }
 
