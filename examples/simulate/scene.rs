@@ -6,7 +6,7 @@ use super::contender::Part;
 use super::engine::EngineOptions;
 use super::outcome::Outcome;
 use super::workload::{Arrival, Workload};
-use crate::mock_engine::{Timing, TimingModel};
+use crate::mock_engine::{Prompt, Timing, TimingModel};
 
 /// One scene.
 #[derive(Debug, Clone)]
@@ -33,6 +33,10 @@ pub struct Scene {
     pub length: Duration,
     /// What users were promised.
     pub slo: Slo,
+    /// What every engine has served, and has in its cache, before the first request.
+    pub served: Vec<Prompt>,
+    /// Of so many engines, no event tells that: their publishers were started again since.
+    pub silent: usize,
     /// The part of the gateway's books that it is about: it is played without it as well.
     pub about: Option<Part>,
 }
@@ -55,13 +59,6 @@ pub enum Fault {
         at: Duration,
         /// How long.
         lasts: Duration,
-    },
-    /// The engine's event publisher starts again. The engine keeps its cache, and nothing announces again what is in it.
-    PublisherRestarted {
-        /// Which.
-        engine: usize,
-        /// When.
-        at: Duration,
     },
 }
 
@@ -133,6 +130,8 @@ impl Scene {
             arrivals: Vec::new(),
             length: Duration::from_secs(numbers.seconds),
             slo: numbers.slo,
+            served: Vec::new(),
+            silent: 0,
             about: None,
         };
         // Each scene has another seed, so that none is another's echo.

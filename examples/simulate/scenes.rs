@@ -12,13 +12,13 @@ type Build = fn(&mut Scene, &mut Workload, &Numbers);
 /// Name, what it shows, and how it is filled.
 const SCENES: [(&str, &str, Build); 9] = [
     ("one hot prefix", "one prompt head that everybody has must not melt one engine", |scene, work, numbers| {
-        documents(scene, work, 1, 6_000, 48.0 * numbers.rate);
+        documents(scene, work, 1, 48.0 * numbers.rate);
     }),
     ("one hot prefix, 15 % more", "the same where engines are all but full", |scene, work, numbers| {
-        documents(scene, work, 1, 6_000, 1.15 * 48.0 * numbers.rate);
+        documents(scene, work, 1, 1.15 * 48.0 * numbers.rate);
     }),
     ("four hot prefixes", "a few heads spread, and stay where they are", |scene, work, numbers| {
-        documents(scene, work, 4, 6_000, 48.0 * numbers.rate);
+        documents(scene, work, 4, 48.0 * numbers.rate);
     }),
     ("KV pressure, stale loads", "memory runs out where reports are too old to tell", pressure),
     ("emptied worker", "an engine whose cache is gone gets work again, though others hold every prompt", emptied),
@@ -53,8 +53,8 @@ impl Scene {
 }
 
 /// Everybody asks something about one of a few long documents.
-fn documents(scene: &mut Scene, work: &mut Workload, heads: usize, head_tokens: usize, per_s: f64) {
-    let heads: Vec<_> = (0..heads).map(|_| work.segment(head_tokens)).collect();
+fn documents(scene: &mut Scene, work: &mut Workload, heads: usize, per_s: f64) {
+    let heads: Vec<_> = (0..heads).map(|_| work.segment(6_000)).collect();
     for at in work.times(per_s, scene.length) {
         let head = heads[work.within(0, heads.len() - 1)];
         let tokens = work.within(100, 600);
@@ -105,13 +105,19 @@ fn burst(scene: &mut Scene, work: &mut Workload, numbers: &Numbers) {
     }
 }
 
-/// Documents that every engine has, and a rolling restart of half of the publishers: nothing announces again what engines keep.
+/// System prompts that every engine has, and publishers of half of the fleet that were started again: nothing announces what is kept.
 fn confirmation(scene: &mut Scene, work: &mut Workload, numbers: &Numbers) {
     scene.about = Some(Part::Audit);
-    let (begin, apart) = (scene.length / 3, Duration::from_millis(500));
-    let restarts = (0..).zip(0..numbers.engines / 2);
-    scene.faults = restarts.map(|(nth, engine)| Fault::PublisherRestarted { engine, at: begin + apart * nth }).collect();
-    documents(scene, work, 16, 6_000, 48.0 * numbers.rate);
+    scene.silent = numbers.engines / 2;
+    let heads: Vec<_> = (0..40).map(|_| work.segment(2_400)).collect();
+    scene.served = heads.iter().map(|&head| work.prompt(&[head])).collect();
+    for at in work.times(65.0 * numbers.rate, scene.length) {
+        let head = heads[work.within(0, heads.len() - 1)];
+        let tokens = work.within(100, 600);
+        let own = work.segment(tokens);
+        let output = work.within(20, 60);
+        work.arrive(at, &[head, own], output);
+    }
 }
 
 /// One prompt in ten is twenty times as long as the others, and new.

@@ -96,7 +96,17 @@ impl<'a> World<'a> {
         (0..scene.engines).for_each(|engine| world.at(scene.report_every, Happening::Reports(engine)));
         (0..scene.faults.len()).for_each(|fault| world.break_at(fault));
         world.at(SWEEP_EVERY, Happening::Sweeps);
+        (0..scene.engines).for_each(|engine| world.has_served(engine));
         world
+    }
+
+    /// The engine has served before, and its events have come, if they come at all.
+    fn has_served(&mut self, engine: usize) {
+        let events = self.engines[engine].serve(&self.scene.served);
+        if engine >= self.scene.silent {
+            self.events[engine].push_back(events);
+            self.events_come(engine);
+        }
     }
 
     fn at(&mut self, time: Duration, happening: Happening) {
@@ -106,7 +116,7 @@ impl<'a> World<'a> {
 
     fn break_at(&mut self, fault: usize) {
         match self.scene.faults[fault] {
-            Fault::Emptied { at, .. } | Fault::PublisherRestarted { at, .. } => self.at(at, Happening::Breaks(fault)),
+            Fault::Emptied { at, .. } => self.at(at, Happening::Breaks(fault)),
             Fault::Wedged { engine, at, lasts } => {
                 self.at(at, Happening::Breaks(fault));
                 self.at(at + lasts, Happening::Mends(engine));
@@ -228,11 +238,6 @@ impl<'a> World<'a> {
                 self.begin(engine);
             }
             Fault::Wedged { engine, .. } => self.engines[engine].stall(true),
-            // What it told before is of another life, and nobody tells it again.
-            Fault::PublisherRestarted { engine, .. } => {
-                self.events[engine].iter_mut().for_each(Vec::clear);
-                self.writers[engine].clear();
-            }
         }
     }
 }
