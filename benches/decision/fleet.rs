@@ -96,7 +96,13 @@ impl Fleet {
         let (joint, runs) = &mut *self.joint.borrow_mut();
         joint.clear();
         for group in 0..=groups {
-            self.index.coverage(worker, View::MAIN, &request[..depth as usize], runs);
+            if group == 0 {
+                // What the main group covers of it, the lookup has found.
+                runs.clear();
+                runs.push(0, depth);
+            } else {
+                self.index.coverage(worker, View::MAIN, &request[..depth as usize], runs);
+            }
             let tokens = std::num::NonZeroU32::new(512 * group.max(1)).expect("not 0");
             let kind = if group == 0 { GroupKind::Full } else { GroupKind::Window { tokens, rule: WindowRule::Vllm } };
             joint.push(Group { kind, block_tokens: SCHEME.block_tokens }, SCHEME.block_tokens, runs);

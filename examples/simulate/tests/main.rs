@@ -141,7 +141,7 @@ fn a_scene_of_ones_own_and_bad_numbers() {
     let prompts = || scenes[0].arrivals.iter().map(|arrival| arrival.prompt.tokens().len());
     assert!(prompts().all(|tokens| (320 + 250..=320 + 500).contains(&tokens)) && prompts().count() > 5);
     let refused = |arguments: [&str; 2]| Options::try_parse_from(["simulate"].iter().chain(&arguments)).unwrap_err().to_string();
-    assert!(refused(["--rate", "-1"]).contains("expected 0.001 to 1000000"));
+    assert!(refused(["--rate", "0"]).contains("expected 0.001 to 1000000"));
     assert!(refused(["--own-heads", "0"]).contains("expected 1 to 10000000"));
     assert!(refused(["--seeds", "9-3"]).contains("expected 1 to 10000 seeds"));
 }
