@@ -6,6 +6,7 @@ use kv_index::{Block, BlockName, ChainIndex, ChainWorker, ContentHash, Index, Ma
 use kv_routing::{Load, Pool};
 use std::cell::RefCell;
 
+use super::dynamo::Dynamo;
 use super::prompts::{Prompt, Prompts, SCHEME};
 
 /// Cache groups of a hybrid model beside its main one.
@@ -14,6 +15,8 @@ pub const GROUPS: u32 = 2;
 pub struct Fleet {
     pub index: ChainIndex,
     pub pool: Pool,
+    /// Fed with the same events and loads.
+    pub dynamo: Dynamo,
     _workers: Vec<ChainWorker>,
     /// Who was booked, oldest first: each request stays for a while.
     booked: std::collections::VecDeque<u32>,
@@ -26,7 +29,7 @@ impl Fleet {
         let mut random = SplitMix64::new(seed ^ u64::from(workers));
         let index = ChainIndex::new();
         let mut handles: Vec<ChainWorker> = (0..workers).map(|_| index.add_worker().expect("there is room")).collect();
-        let (mut hashes, mut out) = (Vec::new(), Vec::new());
+        let (mut hashes, mut out, mut dynamo) = (Vec::new(), Vec::new(), Dynamo::new());
         for prompt in &prompts.seen {
             SCHEME.hash_prompt(Namespace::default(), &prompt.tokens, &mut hashes);
             let blocks = named(&hashes);
@@ -36,6 +39,7 @@ impl Fleet {
                 for worker in &mut handles {
                     if random.below(10) > 0 {
                         worker.store(View::MAIN, None, &blocks[..head], &mut out).expect("from the root");
+                        dynamo.store(worker.id().0, &blocks[..head]);
                     }
                 }
             }
@@ -43,6 +47,7 @@ impl Fleet {
             for _ in 0..holders {
                 let worker = &mut handles[random.below(u64::from(workers)) as usize];
                 worker.store(View::MAIN, None, &blocks, &mut out).expect("from the root");
+                dynamo.store(worker.id().0, &blocks);
             }
         }
         let mut pool = Pool::new();
@@ -60,9 +65,11 @@ impl Fleet {
                 ..Load::default()
             };
             pool.update(handle.id(), |candidate| candidate.load = load).expect("it is there");
+            dynamo.set_load(handle.id().0, &load);
         }
+        dynamo.flush();
         let booked = std::collections::VecDeque::new();
-        Self { index, pool, _workers: handles, booked, joint: RefCell::default() }
+        Self { index, pool, dynamo, _workers: handles, booked, joint: RefCell::default() }
     }
 
     /// Books a request, and lets the one booked 500 before go.
@@ -73,6 +80,8 @@ impl Fleet {
                 load.queued_tokens = load.queued_tokens.wrapping_add(nth) % 4_000;
             };
             self.pool.update(WorkerId(worker), |candidate| change(&mut candidate.load)).expect("it was chosen");
+            let candidate = self.pool.candidate(WorkerId(worker)).expect("it was chosen");
+            self.dynamo.set_load(worker, &candidate.load);
         };
         change(worker, true);
         if self.booked.len() == 500 {
@@ -87,7 +96,13 @@ impl Fleet {
         let (joint, runs) = &mut *self.joint.borrow_mut();
         joint.clear();
         for group in 0..=groups {
-            self.index.coverage(worker, View::MAIN, &request[..depth as usize], runs);
+            if group == 0 {
+                // What the main group covers of it, the lookup has found.
+                runs.clear();
+                runs.push(0, depth);
+            } else {
+                self.index.coverage(worker, View::MAIN, &request[..depth as usize], runs);
+            }
             let tokens = std::num::NonZeroU32::new(512 * group.max(1)).expect("not 0");
             let kind = if group == 0 { GroupKind::Full } else { GroupKind::Window { tokens, rule: WindowRule::Vllm } };
             joint.push(Group { kind, block_tokens: SCHEME.block_tokens }, SCHEME.block_tokens, runs);

@@ -6,25 +6,27 @@
 //! less what reading that clock costs. Hashing the prompt is measured apart. Between decisions the chosen worker's load is changed, as
 //! a router's books would.
 //!
-//!     cargo bench --manifest-path benches/Cargo.toml --bench decision [-- --seconds 20]
+//! Beside our policies stands dynamo's selection path (`dynamo.rs`), over the same events, loads and prompts. Contenders take turns, round
+//! by round; figures are medians of the rounds.
+//!
+//!     cargo bench --manifest-path benches/Cargo.toml --bench decision [-- --seconds 4 --rounds 5 --record]
 
+mod dynamo;
 mod fleet;
+mod paced;
 mod prompts;
+mod record;
 mod report;
 
-use std::hint::{black_box, spin_loop};
-use std::time::{Duration, Instant};
-
 use clap::Parser;
-use contest::measure::alloc::{Counting, live_bytes};
-use contest::measure::clock::thread_ns;
-use kv_index::{Index, Matches, Namespace};
-use kv_routing::select::Scratch;
-use kv_routing::{Lookup, Policy, Request, Router};
+use contest::measure::alloc::Counting;
+use kv_routing::Policy;
 
 use fleet::Fleet;
-use prompts::{Prompt, Prompts, SCHEME};
-use report::{Bar, Row};
+use paced::{Who, play};
+use prompts::Prompts;
+use record::Record;
+use report::{Bar, Line};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -32,15 +34,21 @@ static ALLOCATOR: Counting = Counting;
 /// What one decision costs.
 #[derive(Parser)]
 struct Options {
-    /// How long each row is paced
-    #[arg(long, default_value_t = 10)]
+    /// How long each contender is paced in each round
+    #[arg(long, default_value_t = 2)]
     seconds: u64,
+    /// Rounds in which the contenders take turns
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
     /// Decisions a second
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rate: u64,
     /// Seed of fleets and prompts
     #[arg(long, default_value_t = 7)]
     seed: u64,
+    /// Keep the figures in benches/records
+    #[arg(long)]
+    record: bool,
     /// Given by cargo
     #[arg(long, hide = true)]
     bench: bool,
@@ -50,90 +58,40 @@ struct Options {
 const FLEETS: [(u32, Option<Bar>); 3] =
     [(128, Some(Bar { most: 10.0, goal: 5.0 })), (1_024, Some(Bar { most: 20.0, goal: 10.0 })), (4_096, None)];
 
+const CONTENDERS: [Who; 5] = [
+    Who::Ours(Policy::Blend, None),
+    Who::Ours(Policy::CacheAware, None),
+    Who::Ours(Policy::LeastLoad, None),
+    Who::Ours(Policy::Blend, Some(fleet::GROUPS)),
+    Who::Dynamo,
+];
+
 fn main() {
     // `cargo test --benches` runs this without arguments: once, small.
     let small = !std::env::args().any(|argument| argument == "--bench");
     let mut options = Options::parse();
     if small {
-        options.seconds = 0;
+        (options.seconds, options.rounds) = (0, 1);
     }
     println!("{}", report::HEAD);
+    let mut record = Record::new(options.rounds, options.seconds, options.rate, options.seed);
     for (workers, bar) in FLEETS {
         let prompts = Prompts::draw(options.seed);
         let mut fleet = Fleet::fill(workers, &prompts, options.seed);
-        for policy in [Policy::Blend, Policy::CacheAware, Policy::LeastLoad] {
-            let row = decide(&mut fleet, &prompts, policy, None, &options);
-            println!("{}", row.line(&format!("{workers} workers, {policy:?}"), bar.filter(|_| policy == Policy::Blend)));
+        let mut rounds = vec![Vec::new(); CONTENDERS.len()];
+        for _ in 0..options.rounds {
+            for (who, rows) in CONTENDERS.iter().zip(&mut rounds) {
+                rows.push(play(&mut fleet, &prompts, *who, &options));
+            }
         }
-        let row = decide(&mut fleet, &prompts, Policy::Blend, Some(fleet::GROUPS), &options);
-        println!("{}", row.line(&format!("{workers} workers, Blend, hybrid of {} groups", fleet::GROUPS + 1), None));
+        for (who, rows) in CONTENDERS.iter().zip(&rounds) {
+            let bar = bar.filter(|_| *who == CONTENDERS[0]);
+            let line = Line::of(workers, &who.name(), rows, bar);
+            println!("{line}");
+            record.lines.push(line);
+        }
     }
-}
-
-/// Paces decisions and times each.
-fn decide(fleet: &mut Fleet, prompts: &Prompts, policy: Policy, groups: Option<u32>, options: &Options) -> Row {
-    let router = Router::new(policy);
-    let (mut matches, mut scratch, mut hashes) = (Matches::new(), Scratch::new(), Vec::new());
-    let overhead = overhead_ns();
-    let warm_up = 2_000;
-    let count = (options.seconds * options.rate).max(200) + warm_up;
-    let gap = Duration::from_secs(1) / u32::try_from(options.rate).expect("a rate of decisions");
-    let mut row = Row::with_room(count as usize);
-    let mut held = 0;
-    let began = Instant::now();
-    for nth in 0..count {
-        let prompt = prompts.request(nth);
-        while began.elapsed() < gap * nth as u32 {
-            spin_loop();
-        }
-        if nth == warm_up {
-            held = live_bytes();
-        }
-        let at = thread_ns();
-        SCHEME.hash_prompt(Namespace::default(), black_box(&prompt.tokens), &mut hashes);
-        let hashed = thread_ns();
-        let reusable = &hashes[..SCHEME.reusable_in(prompt.tokens.len())];
-        fleet.index.find(reusable, &mut matches);
-        let found = thread_ns();
-        let worker = choose(fleet, &router, prompt, reusable, groups, &matches, &mut scratch, nth);
-        let chosen = thread_ns();
-        if nth >= warm_up {
-            row.push([hashed - at, found - hashed, chosen - found].map(|ns| ns.saturating_sub(overhead)));
-        } else if nth < 50 {
-            fleet.check(prompt, &hashes, &matches);
-        }
-        fleet.book(worker, nth);
+    if options.record {
+        record.write();
     }
-    row.allocated = live_bytes() - held;
-    row
-}
-
-#[expect(clippy::too_many_arguments, reason = "what is timed takes everything by reference")]
-fn choose(
-    fleet: &Fleet,
-    router: &Router,
-    prompt: &Prompt,
-    reusable: &[kv_index::ContentHash],
-    groups: Option<u32>,
-    matches: &Matches,
-    scratch: &mut Scratch,
-    seed: u64,
-) -> u32 {
-    let lookup = Lookup { matches, scheme: SCHEME, predicted: &[] };
-    let request = Request { prompt_tokens: prompt.tokens.len() as u64, home: None };
-    let mut refine = |worker, depth| fleet.refine(worker, depth, groups.unwrap_or(0), reusable);
-    let refine: Option<&mut dyn FnMut(_, _) -> _> = if groups.is_some() { Some(&mut refine) } else { None };
-    black_box(fleet.pool.choose(router, request, &lookup, refine, seed, scratch)).expect("the fleet is up").worker
-}
-
-/// What reading the clock twice costs.
-fn overhead_ns() -> u64 {
-    let mut reads: Vec<u64> = (0..2_000)
-        .map(|_| {
-            let at = thread_ns();
-            thread_ns() - at
-        })
-        .collect();
-    reads.sort_unstable();
-    reads[reads.len() / 2]
 }

@@ -1,22 +1,44 @@
 //! Percentiles, and the bars that they are held against.
 
+use std::fmt;
+
+use serde::Serialize;
+
 /// What a 99th percentile may be, and what it should be, in us.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize)]
 pub struct Bar {
     pub most: f64,
     pub goal: f64,
 }
 
-/// The times of one row, in ns: hashing, finding, choosing.
+/// The times of one round, in ns: hashing, finding, choosing.
+#[derive(Clone)]
 pub struct Row {
     times: Vec<[u64; 3]>,
     /// Bytes that were live at the end and not after the warm-up.
     pub allocated: i64,
 }
 
+/// One contender's figures: medians over rounds, in us.
+#[derive(Clone, Serialize)]
+pub struct Line {
+    workers: u32,
+    contender: String,
+    /// Finding and choosing together, at 50, 99 and 99.9 %.
+    decision_us: [f64; 3],
+    /// The lowest and the highest 99th percentile of the rounds.
+    p99_range_us: [f64; 2],
+    /// At 50 and 99 %.
+    find_us: [f64; 2],
+    choose_us: [f64; 2],
+    hash_us: [f64; 2],
+    bytes_left: i64,
+    bar_us: Option<Bar>,
+}
+
 pub const HEAD: &str = "\
-                                            find + choose, us           find, us       choose, us         hash, us   bytes
-                                            p50    p99  p99.9        p50    p99      p50    p99       p50    p99    left";
+                                            find + choose, us      p99 of rounds      find, us       choose, us         hash, us   bytes
+                                            p50    p99  p99.9      least   most    p50    p99      p50    p99       p50    p99    left";
 
 impl Row {
     pub fn with_room(count: usize) -> Self {
@@ -33,14 +55,36 @@ impl Row {
         sorted.sort_unstable();
         sorted[(sorted.len() - 1) * per_mille / 1_000] as f64 / 1_000.0
     }
+}
 
-    pub fn line(&self, name: &str, bar: Option<Bar>) -> String {
+impl Line {
+    /// The medians of `rows`.
+    pub fn of(workers: u32, contender: &str, rows: &[Row], bar_us: Option<Bar>) -> Self {
         let both: fn(&[u64; 3]) -> u64 = |times| times[1] + times[2];
-        let parts: [fn(&[u64; 3]) -> u64; 3] = [|times| times[1], |times| times[2], |times| times[0]];
-        let total = [500, 990, 999].map(|share| format!("{:7.2}", self.us(both, share))).concat();
-        let parts = parts.map(|part| format!("    {:7.2}{:7.2}", self.us(part, 500), self.us(part, 990))).concat();
-        let p99 = self.us(both, 990);
-        let verdict = bar.map_or(String::new(), |Bar { most, goal }| {
+        let all = |part, per_mille| {
+            let mut all: Vec<f64> = rows.iter().map(|row| row.us(part, per_mille)).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let us = |part: fn(&[u64; 3]) -> u64, per_mille| all(part, per_mille)[rows.len() / 2];
+        let pair = |part| [us(part, 500), us(part, 990)];
+        let p99s = all(both, 990);
+        Self {
+            workers,
+            contender: contender.to_owned(),
+            decision_us: [500, 990, 999].map(|per_mille| us(both, per_mille)),
+            p99_range_us: [p99s[0], p99s[p99s.len() - 1]],
+            find_us: pair(|times| times[1]),
+            choose_us: pair(|times| times[2]),
+            hash_us: pair(|times| times[0]),
+            bytes_left: rows.iter().map(|row| row.allocated).max().unwrap_or(0),
+            bar_us,
+        }
+    }
+
+    fn verdict(&self) -> String {
+        self.bar_us.map_or(String::new(), |Bar { most, goal }| {
+            let p99 = self.decision_us[1];
             let word = if p99 <= goal {
                 "goal"
             } else if p99 <= most {
@@ -49,7 +93,16 @@ impl Row {
                 "MISSED"
             };
             format!("   {word}: at most {most}, goal {goal}")
-        });
-        format!("{name:40}{total}{parts}{:8}{verdict}", self.allocated)
+        })
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = |values: &[f64]| values.iter().map(|us| format!("{us:7.2}")).collect::<String>();
+        let name = format!("{} workers, {}", self.workers, self.contender);
+        write!(f, "{name:40}{}    {}", columns(&self.decision_us), columns(&self.p99_range_us))?;
+        let parts = [self.find_us, self.choose_us, self.hash_us].map(|part| columns(&part) + "   ");
+        write!(f, "{}{:8}{}", parts.concat(), self.bytes_left, self.verdict())
     }
 }

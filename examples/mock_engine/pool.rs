@@ -114,7 +114,7 @@ impl BlockPool {
 
     /// Whether `blocks` more could be held if every idle block but `kept_idle` were evicted.
     pub fn has_room(&self, blocks: usize, kept_idle: usize) -> bool {
-        self.used() - self.idle.len() + kept_idle + blocks <= self.capacity
+        self.in_use() + kept_idle + blocks <= self.capacity
     }
 
     /// Drops every idle block; what is still referenced stays. Returns whether the pool is empty now.
@@ -141,6 +141,11 @@ impl BlockPool {
     /// Blocks that are not free. May exceed the capacity while a lone request overdraws.
     pub fn used(&self) -> usize {
         self.anonymous + self.named.len()
+    }
+
+    /// Blocks that requests hold, each once however many hold it: what vLLM's gauge of cache usage counts.
+    pub fn in_use(&self) -> usize {
+        self.used() - self.idle.len()
     }
 
     /// The size that the pool was made with.

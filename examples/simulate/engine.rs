@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::mock_engine::{Pass, Request, Scheduler, SchedulerOptions, Timing};
+use crate::mock_engine::{CacheEvent, Pass, Prompt, Request, Scheduler, SchedulerOptions, Timing};
 
 /// What all engines of a scene are like.
 #[derive(Debug, Clone)]
@@ -24,8 +24,6 @@ pub(super) struct Engine {
     timing: Timing,
     pass: Option<Pass>,
     stalled: bool,
-    /// Prompt tokens computed so far.
-    pub(super) prefilled_tokens: usize,
 }
 
 impl EngineOptions {
@@ -44,11 +42,22 @@ impl EngineOptions {
 impl Engine {
     pub(super) fn new(options: &EngineOptions) -> Self {
         let (scheduler, timing) = (Scheduler::new(options.scheduler()), options.timing.clone());
-        Self { scheduler, timing, pass: None, stalled: false, prefilled_tokens: 0 }
+        Self { scheduler, timing, pass: None, stalled: false }
     }
 
     pub(super) fn submit(&mut self, request: Request) {
         self.scheduler.submit(request);
+    }
+
+    /// Serves prompts before the scene begins, in no time. What its cache has to say of that.
+    pub(super) fn serve(&mut self, prompts: &[Prompt]) -> Vec<CacheEvent> {
+        let requests = (0..).zip(prompts).map(|(id, prompt)| Request { id, prompt: prompt.clone(), max_tokens: 1 });
+        requests.for_each(|request| self.scheduler.submit(request));
+        let mut events = Vec::new();
+        while self.scheduler.has_work() {
+            events.extend(self.scheduler.pass().events);
+        }
+        events
     }
 
     /// Begins a pass if there is something to do and none is under way. How long it takes.
@@ -64,9 +73,7 @@ impl Engine {
 
     /// Ends the pass that is under way.
     pub(super) fn end(&mut self) -> Pass {
-        let pass = self.pass.take().unwrap_or_default();
-        self.prefilled_tokens += pass.work.prefill_tokens;
-        pass
+        self.pass.take().unwrap_or_default()
     }
 
     /// Stops it from beginning passes, or lets it begin them again.
@@ -92,10 +99,9 @@ impl Engine {
         self.scheduler.waiting()
     }
 
-    /// The share of its tokens that running requests use.
-    pub(super) fn usage(&self, options: &EngineOptions) -> f64 {
-        let tokens = options.kv_blocks * options.block_size;
-        ratio(self.scheduler.running_tokens(), tokens).min(1.0)
+    /// The share of its blocks that running requests hold.
+    pub(super) fn usage(&self) -> f64 {
+        ratio(self.scheduler.pool().in_use(), self.scheduler.pool().capacity()).min(1.0)
     }
 }
 

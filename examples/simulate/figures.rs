@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 use super::scene::Slo;
 
 /// The figures of one run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// The median time to the first token, in ms.
     pub ttft_p50_ms: f64,
@@ -53,19 +53,65 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
+/// The figures of several runs: the median of each, and how far goodput spreads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The median of each figure.
+    pub median: Figures,
+    /// Half of the distance from the 10th to the 90th percentile of goodput.
+    pub goodput: f64,
+}
+
+impl Spread {
+    /// Of at least one run.
+    pub fn of(runs: &[Figures]) -> Self {
+        let sorted = |figure: fn(&Figures) -> f64| {
+            let mut all: Vec<f64> = runs.iter().map(figure).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let median = |figure| percentile(&sorted(figure), 50);
+        let goodput = sorted(|run| run.goodput);
+        Self {
+            median: Figures {
+                ttft_p50_ms: median(|run| run.ttft_p50_ms),
+                ttft_p99_ms: median(|run| run.ttft_p99_ms),
+                goodput: median(|run| run.goodput),
+                within_slo: median(|run| run.within_slo),
+                hit_over_oracle: median(|run| run.hit_over_oracle),
+                balance: median(|run| run.balance),
+            },
+            goodput: (percentile(&goodput, 90) - percentile(&goodput, 10)) / 2.0,
+        }
+    }
+}
+
 /// A table of contenders.
-pub fn table(rows: &[(&str, Figures)]) -> String {
+pub fn table(rows: &[(String, Spread)]) -> String {
     let mut text = format!(
-        "{:16}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}\n",
-        "policy", "TTFT p50", "p99 ms", "goodput", "in SLO", "hit/oracle", "balance"
+        "{:28}{:>10}{:>10}{:>10}{:>8}{:>10}{:>12}{:>10}\n",
+        "policy", "TTFT p50", "p99 ms", "goodput", "spread", "in SLO", "hit/oracle", "balance"
     );
-    for (name, figures) in rows {
-        let Figures { ttft_p50_ms, ttft_p99_ms, goodput, within_slo, hit_over_oracle, balance } = figures;
+    for (name, Spread { median, goodput: spread }) in rows {
+        let Figures { ttft_p50_ms, ttft_p99_ms, goodput, within_slo, hit_over_oracle, balance } = median;
         let percent = within_slo * 100.0;
         _ = writeln!(
             text,
-            "{name:16}{ttft_p50_ms:>10.0}{ttft_p99_ms:>10.0}{goodput:>10.2}{percent:>8.1} %{hit_over_oracle:>12.3}{balance:>10.2}"
+            "{name:28}{ttft_p50_ms:>10.0}{ttft_p99_ms:>10.0}{goodput:>10.2}{spread:>8.2}{percent:>8.1} %{hit_over_oracle:>12.3}{balance:>10.2}"
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_the_median_and_most_of_the_rest() {
+        let run = |goodput| Figures { goodput, ttft_p99_ms: 2.0 * goodput, ..Figures::default() };
+        let spread = Spread::of(&[9.0, 1.0, 2.0, 5.0, 3.0, 4.0, 6.0, 7.0, 8.0, 10.0, 11.0].map(run));
+        assert_eq!((spread.median.goodput, spread.median.ttft_p99_ms, spread.goodput), (6.0, 12.0, 4.0));
+        assert_eq!(Spread::of(&[run(3.0)]), Spread { median: run(3.0), goodput: 0.0 });
+    }
 }

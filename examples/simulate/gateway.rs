@@ -1,129 +1,163 @@
-//! What one gateway knows, and whom it chooses.
+//! One gateway: the library's parts, driven as a real one drives them.
+//!
+//! | what happens | who is told |
+//! |---|---|
+//! | a request comes | index, predictions and audit say what each engine would reuse; ledger, vitals and thresholds how busy it is; warm-up is asked first, then the contender |
+//! | it is sent | a [`Dispatch`] books it everywhere |
+//! | a token comes, or the last one | the dispatch; the audit hears what the engine says it reused |
+//! | a load report | ledger and tracker |
+//! | a quarter of a second is over | the tracker sweeps, warm-up hears the index's sizes |
 
 use std::time::Duration;
 
-use kv_index::{ChainIndex, ContentHash, Index, Matches, View, WorkerId};
-use kv_routing::select::Scratch;
-use kv_routing::{Candidate, Load, Overlap, Request};
+use kv_index::{ChainIndex, Index, View, WorkerId};
+use kv_routing::accounting::{Dispatch, Outcomes, Predictions, Site};
+use kv_routing::audit::{Answer, Audit, Output};
+use kv_routing::liveness::{Contact, Handle, Options as LifeOptions, Report as LifeReport, Tracker};
+use kv_routing::load::{Ledger, Options as LoadOptions, Sample};
+use kv_routing::overload::Thresholds;
+use kv_routing::warmup::{Options as WarmthOptions, Warmup};
 
-use super::books::Books;
-use super::contender::Contender;
-use super::workload::Arrival;
+use super::contender::{Contender, Part};
+use super::placing::Memory;
 
 /// A gateway: its books, and the reports that it has.
 pub(super) struct Gateway {
-    workers: Vec<Known>,
-    books: Books,
-    matches: Matches,
-    scratch: Scratch,
-    hashes: Vec<ContentHash>,
-    block_size: usize,
+    pub(super) members: Vec<Member>,
+    pub(super) warmup: Warmup,
+    pub(super) audit: Audit,
+    pub(super) thresholds: Thresholds,
+    pub(super) block_size: usize,
+    pub(super) memory: Memory,
+    tracker: Tracker,
+    audits: bool,
 }
 
-/// What it knows of one worker.
-#[derive(Clone, Default)]
-struct Known {
-    load: Load,
-    vetoed: bool,
-    kept_blocks: usize,
+/// One engine, as the gateway knows it.
+pub(super) struct Member {
+    pub(super) site: Site,
+    /// The audit found that it holds less than its index says.
+    pub(super) degraded: bool,
+    /// What requests in flight add to its memory, in tokens: what they share is there once.
+    pub(super) kept_tokens: u64,
+    /// Blocks of the whole prompts and answers in flight.
+    pub(super) kept_blocks: u64,
+    handle: Handle,
 }
 
-/// What it expects of a request that it has placed.
-#[derive(Clone, Copy, Debug)]
+/// A request on its way. Its drop takes back what its dispatch booked.
 pub(super) struct Placed {
     pub(super) engine: usize,
-    /// Tokens that the engine was booked for.
-    pub(super) uncached_tokens: u64,
-    /// Tokens of the prompt and the answer that it adds to the engine's memory: what is shared is there once.
+    pub(super) dispatch: Dispatch,
+    /// What the audit is told of it, but for what only the engine knows.
+    pub(super) expected: Answer,
     pub(super) kept_tokens: u64,
-    /// Blocks of the whole prompt and the answer.
-    pub(super) kept_blocks: usize,
+    pub(super) kept_blocks: u64,
 }
 
-/// What an engine reports.
+/// What an engine reports, as vLLM's metrics have it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     pub(super) running: usize,
     pub(super) waiting: usize,
     pub(super) usage: f64,
-    /// Prompt tokens in a second since the last report.
-    pub(super) tokens_per_s: f64,
 }
 
 impl Gateway {
-    pub(super) fn new(engines: usize, block_size: usize) -> Self {
+    pub(super) fn new(engines: usize, block_size: usize, contender: &Contender) -> Self {
+        let mut tracker = Tracker::new(LifeOptions::default());
+        let mut warmup = Warmup::new(WarmthOptions::default());
+        let predictions = contender.uses(Part::Predictions).then(Predictions::new);
+        let workers = 0..u32::try_from(engines).unwrap_or(u32::MAX);
+        let members = workers.map(|worker| {
+            warmup.handle_admitted(Duration::ZERO, worker);
+            Member::new(worker, &mut tracker, predictions.clone())
+        });
         Self {
-            workers: vec![Known::default(); engines],
-            books: Books::default(),
-            matches: Matches::new(),
-            scratch: Scratch::new(),
-            hashes: Vec::new(),
+            members: members.collect(),
+            warmup,
+            audit: Audit::new(),
+            thresholds: Thresholds::default(),
             block_size,
+            memory: Memory::default(),
+            tracker,
+            audits: contender.uses(Part::Audit),
         }
     }
 
-    /// Chooses an engine and books the request there.
-    pub(super) fn place(
-        &mut self,
-        now: Duration,
-        arrival: &Arrival,
-        index: &ChainIndex,
-        contender: &Contender,
-        seed: u64,
-    ) -> Placed {
-        let block_size = self.block_size;
-        let (names, prompt) = (arrival.prompt.servable(), arrival.prompt.tokens().len());
-        self.hashes.clear();
-        self.hashes.extend(names.iter().copied().map(ContentHash));
-        index.find(&self.hashes, &mut self.matches);
-        let expected = self.books.expected(now, names);
-        let candidates: Vec<Candidate> =
-            (0..).zip(&self.workers).map(|(worker, known)| self.candidate(worker, known, expected)).collect();
-        let kept: Vec<usize> = self.workers.iter().map(|known| known.kept_blocks).collect();
-        let request = Request { prompt_tokens: prompt as u64, home: None };
-        let engine = contender.choose(request, &candidates, &kept, block_size as u64, seed, &mut self.scratch);
-        let uncached_tokens = (prompt as u64).saturating_sub(candidates[engine].overlap.tokens());
-        let kept_blocks = (prompt + arrival.output_tokens).div_ceil(block_size);
-        let known = &mut self.workers[engine];
-        known.load.in_flight += 1;
-        known.load.queued_tokens += uncached_tokens;
-        let kept_tokens = uncached_tokens + arrival.output_tokens as u64;
-        known.load.kept_tokens += kept_tokens;
-        known.kept_blocks += kept_blocks;
-        self.books.note(now, names, u32::try_from(engine).unwrap_or(0));
-        Placed { engine, uncached_tokens, kept_tokens, kept_blocks }
+    /// A token of a placed request came.
+    pub(super) fn token(now: Duration, placed: &mut Placed) {
+        placed.dispatch.chunk(now);
     }
 
-    fn candidate(&self, worker: u32, known: &Known, expected: Option<(u32, usize)>) -> Candidate {
-        let block_size = self.block_size;
-        let announced = u64::from(self.matches.depth(WorkerId(worker), View::MAIN)) * block_size as u64;
-        let predicted = expected.filter(|(holder, _)| *holder == worker).map_or(0, |(_, blocks)| (blocks * block_size) as u64);
-        let overlap = Overlap { predicted_tokens: predicted.saturating_sub(announced), ..Overlap::device(announced) };
-        Candidate { worker, overlap, vetoed: known.vetoed, load: known.load, ..Candidate::default() }
+    /// The answer is complete, and says how much of the prompt was cached.
+    pub(super) fn done(&mut self, now: Duration, placed: Placed, cached_tokens: usize) {
+        let Placed { engine, dispatch, expected, kept_tokens, kept_blocks } = placed;
+        dispatch.complete(now);
+        let member = &mut self.members[engine];
+        member.kept_tokens -= kept_tokens;
+        member.kept_blocks -= kept_blocks;
+        if self.audits {
+            let worker = member.site.worker;
+            self.audit.handle_answer(now, worker, Answer { cached_tokens: cached_tokens as u64, ..expected });
+            self.heed_audit(now);
+        }
     }
 
-    pub(super) fn first_token(&mut self, placed: Placed) {
-        let load = &mut self.workers[placed.engine].load;
-        load.queued_tokens = load.queued_tokens.saturating_sub(placed.uncached_tokens);
+    /// Does what the audit wants. Learning anew takes a relay's snapshot some milliseconds; here it takes none.
+    fn heed_audit(&mut self, now: Duration) {
+        while let Some(output) = self.audit.poll_output() {
+            match output {
+                Output::Degrade { worker } => self.members[worker as usize].degraded = true,
+                Output::Restore { worker } => self.members[worker as usize].degraded = false,
+                Output::Relearn { worker } => self.audit.handle_relearned(now, worker),
+                // The credit is asked for with every placement.
+                Output::Credit { .. } => {}
+            }
+        }
     }
 
-    pub(super) fn done(&mut self, placed: Placed) {
-        let known = &mut self.workers[placed.engine];
-        known.load.in_flight = known.load.in_flight.saturating_sub(1);
-        known.kept_blocks = known.kept_blocks.saturating_sub(placed.kept_blocks);
-        known.load.kept_tokens = known.load.kept_tokens.saturating_sub(placed.kept_tokens);
+    /// Events of an engine's cache came.
+    pub(super) fn heard(&mut self, now: Duration, engine: usize) {
+        self.tracker.handle_contact(now, self.members[engine].handle, Contact::Traffic);
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "reports are told in single precision")]
-    pub(super) fn report(&mut self, engine: usize, report: Report) {
+    #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
+    pub(super) fn report(&mut self, now: Duration, engine: usize, report: Report) {
+        let Report { running, waiting, usage } = report;
+        let member = &self.members[engine];
+        let values = Sample { running: running as f64, waiting: waiting as f64, kv_usage: Some(usage), ..Sample::polled(now) };
+        // A sample of the same moment says nothing new.
+        _ = member.site.ledger.handle_sample(now, 0, &values);
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let load = &mut self.workers[engine].load;
-        (load.running, load.waiting) = (count(report.running), count(report.waiting));
-        (load.kv_usage, load.reported) = (Some(report.usage as f32), true);
-        load.rate_tokens_per_s = Some(report.tokens_per_s as f32).filter(|rate| *rate > 0.0);
+        let report = LifeReport { running: count(running), waiting: count(waiting), ..LifeReport::default() };
+        self.tracker.handle_load_report(now, member.handle, &report);
     }
 
-    pub(super) fn veto(&mut self, engine: usize, vetoed: bool) {
-        self.workers[engine].vetoed = vetoed;
+    /// A quarter of a second is over.
+    pub(super) fn sweep(&mut self, now: Duration, index: &ChainIndex) {
+        self.tracker.handle_timeout(now);
+        while let Some(transition) = self.tracker.poll_transition() {
+            let place = self.members.iter().position(|member| member.handle == transition.worker);
+            if let Some(place) = place.filter(|_| transition.readmits()) {
+                self.warmup.handle_admitted(now, self.members[place].site.worker);
+            }
+        }
+        self.audit.handle_timeout(now);
+        self.heed_audit(now);
+        if self.warmup.next_timeout().is_some_and(|due| due <= now) {
+            let size = |worker: u32| (worker, index.digest(WorkerId(worker), View::MAIN).count);
+            self.warmup.handle_sizes(now, self.members.iter().map(|member| size(member.site.worker)));
+        }
+    }
+}
+
+impl Member {
+    fn new(worker: u32, tracker: &mut Tracker, predictions: Option<Predictions>) -> Self {
+        let handle = tracker.add_worker(Duration::ZERO).expect("a scene has few engines");
+        let vitals = tracker.vitals(handle).expect("it was added just now");
+        let (ledger, outcomes) = (Ledger::new(LoadOptions::default()), Outcomes::default());
+        let site = Site { worker, rank: 0, vitals, ledger, predictions, outcomes };
+        Self { site, degraded: false, kept_tokens: 0, kept_blocks: 0, handle }
     }
 }

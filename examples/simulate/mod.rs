@@ -12,22 +12,25 @@
 //!                `----- cache events ----'     late by the scene's delay
 //! ```
 
-mod books;
 mod contender;
 mod engine;
 mod figures;
 mod gateway;
 mod options;
 mod outcome;
+mod placing;
 mod scene;
+mod scenes;
+mod seeds;
 mod workload;
 mod world;
 
-pub use contender::Contender;
+pub use contender::{Contender, Part};
 pub use engine::EngineOptions;
-pub use figures::{Figures, table};
+pub use figures::{Figures, Spread, table};
 pub use options::Options;
 pub use outcome::Outcome;
 pub use scene::{Fault, Scene, Slo};
+pub use seeds::Seeds;
 pub use workload::{Arrival, Workload};
-pub use world::run;
+pub use world::{compare, run};

@@ -44,8 +44,14 @@ impl Workload {
 
     /// A request of these runs.
     pub fn arrive(&mut self, at: Duration, segments: &[(u64, usize)], output_tokens: usize) {
+        let prompt = self.prompt(segments);
+        self.arrivals.push(Arrival { at, prompt, output_tokens });
+    }
+
+    /// A prompt of these runs.
+    pub fn prompt(&self, segments: &[(u64, usize)]) -> Prompt {
         let tokens = segments.iter().flat_map(|&segment| tokens(segment)).collect();
-        self.arrivals.push(Arrival { at, prompt: Prompt::new(tokens, self.block_size), output_tokens });
+        Prompt::new(tokens, self.block_size)
     }
 
     /// Times of a Poisson process of so many a second, until `end`.

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use kv_index::{Block, BlockName, ChainIndex, ChainWorker, ContentHash, Index, Removed, Stored, View, Worker};
 
+use kv_routing::limits::SWEEP_EVERY;
+
 use super::contender::Contender;
 use super::engine::Engine;
-use super::figures::Figures;
+use super::figures::{Figures, Spread};
 use super::gateway::{Gateway, Placed, Report};
+use super::options::Options;
 use super::outcome::Outcome;
-use super::scene::{Fault, Scene, VETO_AFTER};
+use super::scene::{Fault, Scene};
 use crate::mock_engine::CacheEvent;
 use crate::mock_engine::{Pass, Request};
 
@@ -22,15 +25,29 @@ pub fn run(scene: &Scene, contender: &Contender, seed: u64) -> Figures {
     Figures::of(&world.outcomes, scene.engines, scene.length, scene.slo)
 }
 
+/// Plays a scene that `options` can make, with every seed and every contender of it.
+pub fn compare(options: &Options, scene: &str) -> Vec<(String, Spread)> {
+    let mut runs: Vec<(String, Vec<Figures>)> = Vec::new();
+    for (seed, scene) in options.seeds.all().filter_map(|seed| Some((seed, options.scene(scene, seed)?))) {
+        for (place, contender) in Contender::for_scene(&scene).iter().enumerate() {
+            if runs.len() <= place {
+                runs.push((contender.name().to_owned(), Vec::new()));
+            }
+            runs[place].1.push(run(&scene, contender, seed));
+        }
+    }
+    runs.into_iter().map(|(name, figures)| (name, Spread::of(&figures))).collect()
+}
+
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
     Arrives(usize),
     PassEnds(usize),
     EventsCome(usize),
     Reports(usize),
+    Sweeps,
     Breaks(usize),
     Mends(usize),
-    Vetoed(usize),
 }
 
 struct World<'a> {
@@ -46,10 +63,6 @@ struct World<'a> {
     writers: Vec<ChainWorker>,
     /// Events on their way, by engine.
     events: Vec<std::collections::VecDeque<Vec<CacheEvent>>>,
-    /// Prompt tokens computed as of the last report, by engine.
-    reported_tokens: Vec<usize>,
-    /// Prompt tokens in a second, by engine.
-    rates: Vec<f64>,
     placed: Vec<Option<Placed>>,
     outcomes: Vec<Outcome>,
     left: usize,
@@ -69,13 +82,11 @@ impl<'a> World<'a> {
             next: BinaryHeap::new(),
             scheduled: 0,
             engines: (0..scene.engines).map(|_| Engine::new(&scene.engine)).collect(),
-            gateways: (0..scene.gateways).map(|_| Gateway::new(scene.engines, scene.engine.block_size)).collect(),
+            gateways: (0..scene.gateways).map(|_| Gateway::new(scene.engines, scene.engine.block_size, contender)).collect(),
             index,
             writers,
             events: vec![std::collections::VecDeque::new(); scene.engines],
-            reported_tokens: vec![0; scene.engines],
-            rates: vec![0.0; scene.engines],
-            placed: vec![None; scene.arrivals.len()],
+            placed: scene.arrivals.iter().map(|_| None).collect(),
             outcomes: vec![Outcome::default(); scene.arrivals.len()],
             left: scene.arrivals.len(),
             stored: Vec::new(),
@@ -84,7 +95,18 @@ impl<'a> World<'a> {
         (0..scene.arrivals.len()).for_each(|nth| world.at(scene.arrivals[nth].at, Happening::Arrives(nth)));
         (0..scene.engines).for_each(|engine| world.at(scene.report_every, Happening::Reports(engine)));
         (0..scene.faults.len()).for_each(|fault| world.break_at(fault));
+        world.at(SWEEP_EVERY, Happening::Sweeps);
+        (0..scene.engines).for_each(|engine| world.has_served(engine));
         world
+    }
+
+    /// The engine has served before, and its events have come, if they come at all.
+    fn has_served(&mut self, engine: usize) {
+        let events = self.engines[engine].serve(&self.scene.served);
+        if engine >= self.scene.silent {
+            self.events[engine].push_back(events);
+            self.events_come(engine);
+        }
     }
 
     fn at(&mut self, time: Duration, happening: Happening) {
@@ -97,9 +119,6 @@ impl<'a> World<'a> {
             Fault::Emptied { at, .. } => self.at(at, Happening::Breaks(fault)),
             Fault::Wedged { engine, at, lasts } => {
                 self.at(at, Happening::Breaks(fault));
-                if lasts > VETO_AFTER {
-                    self.at(at + VETO_AFTER, Happening::Vetoed(engine));
-                }
                 self.at(at + lasts, Happening::Mends(engine));
             }
         }
@@ -118,13 +137,15 @@ impl<'a> World<'a> {
                 Happening::PassEnds(engine) => self.pass_ends(engine),
                 Happening::EventsCome(engine) => self.events_come(engine),
                 Happening::Reports(engine) => self.reports(engine),
+                Happening::Sweeps => {
+                    self.gateways.iter_mut().for_each(|gateway| gateway.sweep(time, &self.index));
+                    self.at(time + SWEEP_EVERY, Happening::Sweeps);
+                }
                 Happening::Breaks(fault) => self.breaks(fault),
                 Happening::Mends(engine) => {
                     self.engines[engine].stall(false);
-                    self.gateways.iter_mut().for_each(|gateway| gateway.veto(engine, false));
                     self.begin(engine);
                 }
-                Happening::Vetoed(engine) => self.gateways.iter_mut().for_each(|gateway| gateway.veto(engine, true)),
             }
         }
     }
@@ -136,17 +157,18 @@ impl<'a> World<'a> {
         let count = self.gateways.len();
         let seed = self.seed.wrapping_add(nth as u64);
         let placed = self.gateways[nth % count].place(self.now, arrival, &self.index, self.contender, seed);
+        let engine = placed.engine;
         self.placed[nth] = Some(placed);
         self.outcomes[nth] = Outcome {
-            engine: placed.engine,
+            engine,
             prompt_tokens: arrival.prompt.tokens().len(),
             oracle_tokens: oracle * block_size,
             output_tokens: arrival.output_tokens,
             ..Outcome::default()
         };
         let request = Request { id: nth as u64, prompt: arrival.prompt.clone(), max_tokens: arrival.output_tokens };
-        self.engines[placed.engine].submit(request);
-        self.begin(placed.engine);
+        self.engines[engine].submit(request);
+        self.begin(engine);
     }
 
     fn begin(&mut self, engine: usize) {
@@ -167,22 +189,24 @@ impl<'a> World<'a> {
     }
 
     fn emitted(&mut self, nth: usize, last: bool) {
-        let Some(placed) = self.placed[nth] else { return };
-        let count = self.gateways.len();
-        let (gateway, outcome) = (&mut self.gateways[nth % count], &mut self.outcomes[nth]);
+        let Some(mut placed) = self.placed[nth].take() else { return };
+        let outcome = &mut self.outcomes[nth];
         let since = self.now.saturating_sub(self.scene.arrivals[nth].at);
-        if outcome.ttft.is_none() {
-            outcome.ttft = Some(since);
-            gateway.first_token(placed);
+        let ttft = *outcome.ttft.get_or_insert(since);
+        Gateway::token(self.now, &mut placed);
+        if !last {
+            self.placed[nth] = Some(placed);
+            return;
         }
-        if last {
-            outcome.rest = outcome.ttft.map(|ttft| since.saturating_sub(ttft));
-            gateway.done(placed);
-            self.left -= 1;
-        }
+        outcome.rest = Some(since.saturating_sub(ttft));
+        let (count, cached_tokens) = (self.gateways.len(), outcome.cached_tokens);
+        self.gateways[nth % count].done(self.now, placed, cached_tokens);
+        self.left -= 1;
     }
 
     fn events_come(&mut self, engine: usize) {
+        let now = self.now;
+        self.gateways.iter_mut().for_each(|gateway| gateway.heard(now, engine));
         let writer = &mut self.writers[engine];
         for event in self.events[engine].pop_front().unwrap_or_default() {
             match event {
@@ -201,19 +225,10 @@ impl<'a> World<'a> {
     }
 
     fn reports(&mut self, nth: usize) {
-        let (engine, every) = (&self.engines[nth], self.scene.report_every);
-        let computed = engine.prefilled_tokens - std::mem::replace(&mut self.reported_tokens[nth], engine.prefilled_tokens);
-        // The rate of the last second or so, as a poll of token counters would see it.
-        let (rate, weight) = (super::engine::ratio(computed, 1) / every.as_secs_f64(), every.as_secs_f64().min(1.0));
-        self.rates[nth] += weight * (rate - self.rates[nth]);
-        let report = Report {
-            running: engine.running(),
-            waiting: engine.waiting(),
-            usage: engine.usage(&self.scene.engine),
-            tokens_per_s: self.rates[nth],
-        };
-        self.gateways.iter_mut().for_each(|gateway| gateway.report(nth, report));
-        self.at(self.now + every, Happening::Reports(nth));
+        let (engine, now) = (&self.engines[nth], self.now);
+        let report = Report { running: engine.running(), waiting: engine.waiting(), usage: engine.usage() };
+        self.gateways.iter_mut().for_each(|gateway| gateway.report(now, nth, report));
+        self.at(now + self.scene.report_every, Happening::Reports(nth));
     }
 
     fn breaks(&mut self, fault: usize) {

@@ -24,7 +24,7 @@
 //! | policy | chooses |
 //! |---|---|
 //! | `cache-aware` | the least loaded of those that hold most of the prompt, unless all of them are out of line |
-//! | `blend` | the least sum of computing, waiting, scarce memory and company |
+//! | `blend` | the least sum of computing, opening a pass, waiting, scarce memory and company |
 //! | `least-load`, `power-of-two` | by load, of all or of two |
 //! | `round-robin`, `random` | in turn, or any |
 //!

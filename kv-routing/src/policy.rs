@@ -13,7 +13,7 @@ use crate::{Candidate, limits};
 pub enum Policy {
     /// The least loaded of those that hold most of the prompt, unless all of them are out of line: then the least loaded.
     CacheAware,
-    /// The least sum of computing what is not reused, and of a price for waiting, scarce memory and company.
+    /// The least sum of computing what is not reused, and of a price for opening a pass, waiting, scarce memory and company.
     #[default]
     Blend,
     /// The least loaded.

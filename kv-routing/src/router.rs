@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::cost::{
-    Ask, CostFunction, Costs, InFlight, Prefill, Pressure, Wait, bounded, finite_or_0, number, pace, seconds, weight_or_0,
+    Ask, CostFunction, Costs, InFlight, Pass, Prefill, Pressure, Wait, bounded, finite_or_0, number, pace, seconds, weight_or_0,
 };
 use crate::limits::{PREFILL_TOKENS_PER_S, TOKENS_PER_S_MIN};
 use crate::policy::Policy;
@@ -20,6 +20,8 @@ pub struct Router {
     pub policy: Policy,
     /// What computing costs.
     pub prefill: Prefill,
+    /// What opening a pass costs.
+    pub pass: Pass,
     /// What waiting costs.
     pub wait: Wait,
     /// What scarce memory costs.
@@ -119,6 +121,7 @@ impl Default for Router {
         Self {
             policy: Policy::default(),
             prefill: Prefill::default(),
+            pass: Pass::default(),
             wait: Wait::default(),
             pressure: Pressure::default(),
             in_flight: InFlight::default(),
@@ -226,6 +229,7 @@ impl Router {
         let wait_s = bounded(self.wait.cost_s(ask, candidate));
         let costs = Costs {
             prefill_s: 0.0,
+            pass_s: bounded(self.pass.cost_s(ask, candidate)),
             wait_s,
             pressure_s: bounded(self.pressure.cost_s(ask, candidate)),
             in_flight_s: bounded(self.in_flight.cost_s(ask, candidate)),
@@ -261,12 +265,13 @@ impl Router {
     /// The same router for every decision, in numbers that every format can store: a weight that is no number counts as 0 anyway.
     fn storable(&self) -> Self {
         let mut stored = *self;
-        let Self { prefill, wait, pressure, in_flight, blend, .. } = &mut stored;
+        let Self { prefill, pass, wait, pressure, in_flight, blend, .. } = &mut stored;
         let weights = [
             &mut prefill.host_weight,
             &mut prefill.disk_weight,
             &mut prefill.predicted_weight,
             &mut prefill.degraded_weight,
+            &mut pass.tokens,
             &mut wait.waiting_tokens,
             &mut pressure.weight_s,
             &mut in_flight.each_s,

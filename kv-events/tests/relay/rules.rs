@@ -297,7 +297,7 @@ fn a_load_rides_on_every_message_and_alone_on_a_quiet_stream() {
     publish(&mut relay, &mut publisher, &serve(&[0]));
     let Next::Batch(relayed) = relay.poll(NOW, subscriber) else { panic!("a batch") };
     assert_eq!(relayed.load.map(|load| (load.core.running, load.sample)), Some((1, 0)));
-    let mut heard = |relay: &mut Relay, now| {
+    let heard = |relay: &mut Relay, now| {
         let Next::Heartbeat(beat) = relay.poll(now, subscriber) else { panic!("a heartbeat") };
         (beat.sequence, beat.vouched, beat.load.map(|load| (load.core.running, load.sample)))
     };

@@ -3,6 +3,8 @@
 use kv_index::ContentHash;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::limits::PREDICTION_BLOCKS_MAX;
+
 /// Keys for a prompt's first 1, 2, 4, 8, ... blocks and for all of them, each standing for the whole prefix. The first one is the first
 /// block's content hash; each other one is XXH3-64 over the content hashes from the key before on, with that key as the seed. So a prompt is
 /// hashed once, in long pieces. Keys leave no process, so no peer has to agree.
@@ -44,6 +46,17 @@ impl PrefixKeys {
             self.keys.push(Key { blocks: u32::try_from(length).unwrap_or(u32::MAX), hash });
             from = length;
         }
+    }
+
+    /// How many of the prompt's first blocks are those of another one, of which these are the blocks' bytes.
+    pub(super) fn shared_with(&self, other: &[u8]) -> u32 {
+        let blocks = self.bytes.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK));
+        u32::try_from(blocks.take_while(|(left, right)| left == right).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The bytes of the first blocks, as many as a placement remembers.
+    pub(super) fn remembered(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len().min(PREDICTION_BLOCKS_MAX * BLOCK)]
     }
 
     /// The keys, the shortest prefix first.

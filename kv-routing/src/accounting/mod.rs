@@ -37,7 +37,8 @@
 //!
 //! # Predicted placements
 //! A prompt is booked under the hashes of its first 1, 2, 4, 8, ... blocks and of all: a few keys for a prompt of any length,
-//! and a sibling finds at least half of what it shares. At most [`PREDICTION_KEYS_MAX`](crate::limits::PREDICTION_KEYS_MAX) keys are kept, of four workers each;
+//! and a sibling finds at least half of what it shares ([`Predictions::find`]); who compares it with what was placed finds all of it
+//! ([`Predictions::find_shared`]). At most [`PREDICTION_KEYS_MAX`](crate::limits::PREDICTION_KEYS_MAX) keys are kept, of four workers each;
 //! beyond that the key that was booked first goes, even if it is live. Each eviction takes one entry off a queue in which a key
 //! stands once, so making room ends whatever is live.
 

@@ -1,8 +1,11 @@
 //! Who is expected to hold which prefixes, as soon as they are computed.
 
 use std::collections::{HashMap, VecDeque};
+// Not the shim's: nothing but bytes is shared by it.
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::PrefixKeys;
 use super::keys::Key;
 use crate::limits::{PREDICTION_KEYS_MAX, PREDICTION_TTL, PREDICTION_WORKERS_MAX, SETTLE_AFTER};
 
@@ -43,9 +46,11 @@ struct Queued {
 }
 
 /// A worker at which a prefix is placed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Holder {
     worker: u32,
+    /// The first blocks of the placement that made it so.
+    prompt: Arc<[u8]>,
     /// The placement that made it so. Later ones join it.
     born: u64,
     /// Placements whose prompt is not computed yet, and when to give up on the last of them.
@@ -67,13 +72,14 @@ impl Placements {
         Self { prefixes: HashMap::new(), queue: VecDeque::new(), next: 0, ttl }
     }
 
-    /// A prompt is sent to `worker`. Returns the placement's number.
-    pub(super) fn place(&mut self, now: Duration, worker: u32, keys: &[Key]) -> u64 {
+    /// A prompt whose first blocks are `prompt` is sent to `worker`. Returns the placement's number.
+    pub(super) fn place_prompt(&mut self, now: Duration, worker: u32, keys: &[Key], prompt: &Arc<[u8]>) -> u64 {
         let number = self.number();
         let expires = now.saturating_add(self.ttl);
         self.expire(now);
         for key in keys {
-            self.hold(now, key.hash, Holder { worker, born: number, pending: 1, expires, settled: Duration::ZERO });
+            let prompt = Arc::clone(prompt);
+            self.hold(now, key.hash, Holder { worker, prompt, born: number, pending: 1, expires, settled: Duration::ZERO });
         }
         number
     }
@@ -89,6 +95,20 @@ impl Placements {
                 }
             }
         }
+    }
+
+    /// The same, with all that is shared with the placement found, and not only with a power of two of it.
+    pub(super) fn find_shared(&self, now: Duration, keys: &PrefixKeys, found: &mut Vec<Predicted>) {
+        self.find(now, keys.keys(), found);
+        for Predicted { worker, blocks } in found.iter_mut() {
+            let holder = keys.keys().iter().find(|key| key.blocks == *blocks).and_then(|key| self.holder(key, *worker));
+            *blocks = (*blocks).max(holder.map_or(0, |holder| keys.shared_with(&holder.prompt)));
+        }
+        found.sort_by_key(|longest| std::cmp::Reverse(longest.blocks));
+    }
+
+    fn holder(&self, key: &Key, worker: u32) -> Option<&Holder> {
+        self.prefixes.get(&key.hash)?.holders.iter().find(|holder| holder.worker == worker)
     }
 
     /// Placement `number` at `worker` came to nothing.

@@ -35,7 +35,7 @@ impl Predictions {
 
     /// A prompt goes to `worker`, which will hold all of it.
     pub fn place(&self, now: Duration, worker: u32, keys: &PrefixKeys) -> Placed {
-        let number = self.0.lock().place(now, worker, keys.keys());
+        let number = self.0.lock().place_prompt(now, worker, keys.keys(), &keys.remembered().into());
         Placed { predictions: self.clone(), number, worker, keys: keys.keys().into(), pending: true }
     }
 
@@ -43,6 +43,13 @@ impl Predictions {
     /// `found` is gone.
     pub fn find(&self, now: Duration, keys: &PrefixKeys, found: &mut Vec<Predicted>) {
         self.0.lock().find(now, keys.keys(), found);
+    }
+
+    /// Like [`find`](Self::find), and compares what it found with the prompt that was placed there: all blocks that both share count, up to
+    /// [`PREDICTION_BLOCKS_MAX`](crate::limits::PREDICTION_BLOCKS_MAX). A sibling whose prefix is cut off at half looks as if it had as
+    /// much to compute elsewhere, so who weighs costs should ask this.
+    pub fn find_shared(&self, now: Duration, keys: &PrefixKeys, found: &mut Vec<Predicted>) {
+        self.0.lock().find_shared(now, keys, found);
     }
 
     /// The index shows the first `blocks` of a prompt at `worker`, so nothing has to be predicted of them. To be called where a

@@ -3,19 +3,22 @@
 //! | cost | seconds | read by |
 //! |---|---|---|
 //! | [`Prefill`] | to compute what is not reused | `blend` |
-//! | [`Wait`] | until the worker gets to it | all but `random` and `round-robin` |
+//! | [`Pass`] | of a pass that is opened for it | all but `random` and `round-robin` |
+//! | [`Wait`] | until the worker gets to it | likewise |
 //! | [`Pressure`] | what scarce KV memory will cost | likewise |
 //! | [`InFlight`] | to share a batch | likewise |
 //! | a worker's [handicap](crate::Overrides::handicap_s), and [your own](CostFunction) | | likewise |
 
 mod in_flight;
 mod pace;
+mod pass;
 mod prefill;
 mod pressure;
 mod wait;
 
 pub use in_flight::InFlight;
 pub use pace::pace;
+pub use pass::Pass;
 pub use prefill::Prefill;
 pub use pressure::Pressure;
 pub use wait::Wait;
@@ -55,6 +58,9 @@ pub struct Costs {
     /// Computing what is not reused.
     #[serde(skip_serializing_if = "is_default")]
     pub prefill_s: f64,
+    /// Opening a pass.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pass_s: f64,
     /// Waiting.
     #[serde(skip_serializing_if = "is_default")]
     pub wait_s: f64,
@@ -80,7 +86,7 @@ impl Costs {
 
     /// The sum of what does not depend on the prompt.
     pub fn load_s(&self) -> f64 {
-        self.wait_s + self.pressure_s + self.in_flight_s + self.handicap_s + self.own_s
+        self.pass_s + self.wait_s + self.pressure_s + self.in_flight_s + self.handicap_s + self.own_s
     }
 }
 

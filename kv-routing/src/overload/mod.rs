@@ -2,7 +2,9 @@
 //!
 //! A worker is overloaded when, by its own fresh account, more requests wait than the threshold says, or more of its KV cache is in
 //! use. That is a function of its [`View`](crate::load::View), so nothing is remembered that could be left standing: a worker
-//! whose reports stop is not overloaded, and is judged by the [vetoes](crate::liveness::Veto).
+//! whose reports stop is not overloaded, and is judged by the [vetoes](crate::liveness::Veto). Where reports are seconds old, as polled
+//! ones are, an old verdict sends everybody to the others until these are worse off: [`Thresholds::is_overloaded_at`] believes it for
+//! a second only.
 //!
 //! ```
 //! use kv_routing::load::View;

@@ -1,6 +1,6 @@
 //! Records: stored, read, and decided again.
 
-use kv_routing::cost::{InFlight, Prefill, Pressure, Wait};
+use kv_routing::cost::{InFlight, Pass, Prefill, Pressure, Wait};
 use kv_routing::select::{Blend, Gates, Scratch};
 use kv_routing::{Candidate, Load, Overlap, Overrides, Policy, Record, Request, Router, Threshold};
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
 prop_compose! {
     fn any_router()(
         policy in proptest::sample::select(ALL.to_vec()),
-        numbers in proptest::collection::vec(any_number(), 13),
+        numbers in proptest::collection::vec(any_number(), 14),
         thresholds in proptest::collection::vec(any_threshold(), 5),
         shed_overloaded: bool,
     ) -> Router {
@@ -71,6 +71,7 @@ prop_compose! {
         Router {
             policy,
             prefill: Prefill { host_weight: n[0], disk_weight: n[1], predicted_weight: n[2], degraded_weight: n[3] },
+            pass: Pass { tokens: n[13] },
             wait: Wait { waiting_tokens: n[4] },
             pressure: Pressure { weight_s: n[5] },
             in_flight: InFlight { each_s: n[6], kept_weight: n[7] },

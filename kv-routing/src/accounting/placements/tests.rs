@@ -18,6 +18,34 @@ fn keys(family: u64, blocks: u64) -> Vec<Key> {
     PrefixKeys::of(&prompt).keys().to_vec()
 }
 
+impl Placements {
+    /// Of a prompt that is not remembered: for what concerns keys alone.
+    fn place(&mut self, now: Duration, worker: u32, keys: &[Key]) -> u64 {
+        self.place_prompt(now, worker, keys, &[].into())
+    }
+}
+
+// A burst of siblings that share 250 blocks is found at 128 by its keys: then it looks no dearer elsewhere, and scatters.
+#[test]
+fn a_sibling_finds_all_that_it_shares_up_to_what_is_remembered() {
+    let sibling = |shared: u64, own: u64| {
+        let blocks: Vec<_> = (0..shared).chain(own..own + 20).map(ContentHash).collect();
+        PrefixKeys::of(&blocks)
+    };
+    let mut placements = Placements::default();
+    for (worker, prompt) in [(3, sibling(250, 10_000)), (4, sibling(100, 20_000)), (5, sibling(4_000, 30_000))] {
+        placements.place_prompt(s(0), worker, prompt.keys(), &prompt.remembered().into());
+    }
+    let found = |prompt: &PrefixKeys| {
+        let mut found = Vec::new();
+        placements.find_shared(s(1), prompt, &mut found);
+        found.into_iter().map(|predicted| (predicted.worker, predicted.blocks)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&sibling(250, 40_000)), [(3, 250), (5, 250), (4, 100)]);
+    assert_eq!(found(&sibling(4_000, 40_000)), [(5, 2_048), (3, 250), (4, 100)]);
+    assert_eq!(found(&sibling(250, 10_000)), [(3, 270), (5, 250), (4, 100)], "the same prompt again");
+}
+
 fn found(placements: &Placements, now: Duration, keys: &[Key]) -> Vec<(u32, u32)> {
     let mut found = Vec::new();
     placements.find(now, keys, &mut found);
