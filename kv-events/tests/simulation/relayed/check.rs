@@ -52,7 +52,11 @@ impl<I: Index> Relayed<I> {
                 Err("exact as of another batch than the relay's last")
             }
             Trust::Exact | Trust::ExactAsOf { .. }
-                if reader.has_all() && relay.connected && !relay.asking && !gateway.is_of_this_life(site.engine()) =>
+                if reader.has_all()
+                    && relay.last.is_some()
+                    && relay.connected
+                    && !relay.asking
+                    && !gateway.is_of_this_life(site.engine()) =>
             {
                 Err("its relay is connected to another life, and it is called exact")
             }

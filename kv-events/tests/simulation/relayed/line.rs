@@ -36,7 +36,7 @@ pub(super) enum Sent {
     Accepted,
     /// It is not.
     Refused(Code),
-    Update(Update),
+    Update(Box<Update>),
     /// Nothing more.
     Ended(Code),
 }

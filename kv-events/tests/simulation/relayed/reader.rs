@@ -123,8 +123,8 @@ impl<I: Index> Reader<I> {
         match &mut self.state {
             State::Waiting { until } if *until <= now => self.subscribe(now, sidecar, random),
             State::Reading { id, snapshot, poll_at } if self.line.has_room() => {
-                if let Some(chunk) = snapshot.as_mut().and_then(|snapshot| snapshot.next()) {
-                    self.line.send(now, Sent::Update(part(chunk)), random);
+                if let Some(chunk) = snapshot.as_mut().and_then(Iterator::next) {
+                    self.line.send(now, Sent::Update(part(chunk).into()), random);
                     return true;
                 }
                 *snapshot = None;
@@ -134,8 +134,8 @@ impl<I: Index> Reader<I> {
                         return false;
                     }
                     Next::Snapshot(whole) => *snapshot = Some(whole),
-                    Next::Batch(relayed) => self.line.send(now, Sent::Update(batch(&relayed)), random),
-                    Next::Heartbeat(beat) => self.line.send(now, Sent::Update(heartbeat(&beat)), random),
+                    Next::Batch(relayed) => self.line.send(now, Sent::Update(batch(&relayed).into()), random),
+                    Next::Heartbeat(beat) => self.line.send(now, Sent::Update(heartbeat(&beat).into()), random),
                     Next::End(end) => {
                         self.line.send(now, Sent::Ended(end.code()), random);
                         self.state = State::Ending;
@@ -181,7 +181,7 @@ impl<I: Index> Reader<I> {
                 if let News::Batch { batch, .. } = &update.news {
                     self.gateway.heard = number_of(batch.timestamp_s).or(self.gateway.heard);
                 }
-                self.gateway.relayed(now, update)
+                self.gateway.relayed(now, *update)
             }
         };
         self.asked(now, request, sidecar);
