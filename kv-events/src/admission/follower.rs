@@ -420,13 +420,16 @@ impl Follower {
         self.clear(Change::Restart);
     }
 
-    /// Nothing is known of the stream any more.
+    /// Nothing is known of the stream any more. What a relay doubts is of the message that it comes with, whatever that makes forgotten.
     pub(super) fn forget(&mut self) {
         self.cursor = Cursor::new();
         self.recent.clear();
         self.anchor = None;
         (self.link.proven, self.link.caught_up, self.link.confirmed) = (false, false, false);
-        (self.doubt, self.repair) = (Doubt::None, Repair::Possible);
+        self.repair = Repair::Possible;
+        if self.source != Source::Relay {
+            self.doubt = Doubt::None;
+        }
         (self.unreadable, self.forgotten) = (0, 0);
         (self.hole_behind, self.resumption.snapshot_next, self.resumption.snapshot_lost) = (None, None, 0);
         self.findings = Findings::default();

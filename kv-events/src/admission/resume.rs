@@ -178,6 +178,10 @@ impl Follower {
         self.counts.resubscriptions += 1;
         (self.link.confirmed, self.resumption.awaits_link, self.retry_at) = (false, true, None);
         self.resumption.from_nothing = after.is_none();
+        if self.cursor.last().is_none() {
+            // Nothing is held of which anything could be doubted.
+            self.doubt = Doubt::None;
+        }
         self.request = Some(Request::Resubscribe { after });
     }
 }

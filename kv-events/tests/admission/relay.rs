@@ -187,6 +187,20 @@ fn what_a_relay_doubts_is_not_verified_until_it_says_so() {
     );
 }
 
+/// Found by the simulation, seed 40789: the snapshot's first part made the stream forgotten, and the doubt that came with it too.
+#[test]
+fn a_doubt_outlives_what_its_message_makes_forgotten() {
+    let doubted = |message: fn(&mut Rig)| {
+        let mut rig = at(5);
+        rig.follower.handle_doubt(rig.now, true);
+        message(&mut rig);
+        matches!(rig.follower.trust(), Trust::Degraded(worth) if worth.unverified)
+    };
+    assert!(doubted(|rig| rig.follower.handle_snapshot(rig.now, part(life(), 0, 1, 0))), "a snapshot of one part");
+    assert!(doubted(|rig| _ = rig.live(named(life().next(), 0))), "another life's first batch");
+    assert!(!doubted(|rig| rig.follower.handle_rejected(rig.now)), "nothing is held then");
+}
+
 /// Found by the simulation: a connection that broke before the repair was asked for left a quiet stream degraded for ever.
 #[test]
 fn a_repair_that_a_broken_connection_forestalled_is_asked_for_on_the_next() {
