@@ -65,9 +65,12 @@ impl Follower {
         self.counts.stale += 1;
     }
 
-    /// The stream is cleared, and learned anew from the batch that comes next.
+    /// The stream is cleared, and learned anew from the batch that comes next. What has shown that the connection is of the life that was
+    /// followed does not show that it is of this one: a publisher that began again meanwhile has answered, and what it sent before is
+    /// still on its way.
     fn rebuild(&mut self) {
         self.counts.rebuilds += 1;
+        self.link.proven = false;
         self.cursor = Cursor::new();
         self.recent.clear();
         self.anchor = None;

@@ -64,7 +64,7 @@ pub struct RankCounts {
     pub answers_ignored: u64,
     /// Live messages that came while too many waited.
     pub overflowed: u64,
-    /// Live messages that waited when their connection, or their publisher's life, ended.
+    /// Live messages that waited, or were still on their way, when their connection, or their publisher's life, ended.
     pub outlived: u64,
     /// Numbers that no publisher reaches.
     pub unreadable: u64,
@@ -115,6 +115,8 @@ pub(super) struct Rank {
     /// Batches, from one number to before another, of which a clear made it needless to know whose they are. A reader that comes to
     /// them later than that is told of the doubt all the same.
     doubtful: Option<(u64, u64)>,
+    /// The life was begun by what a replay told: what the live socket still brings may be the former life's, on its way since.
+    unproven: bool,
     /// Something is missing that the publisher may have kept: it was not answered when it was asked for.
     relearns: bool,
     /// In this life the replay socket has answered with a batch: it keeps some.
@@ -157,6 +159,7 @@ impl Rank {
             shown_end: false,
             doubted: None,
             doubtful: None,
+            unproven: false,
             relearns: false,
             has_replayed: false,
             answers_nothing: false,
@@ -232,6 +235,7 @@ impl Rank {
         self.drop_waiting();
         (self.connected, self.answered, self.shown_end) = (true, false, false);
         self.doubted = self.doubted.or(self.numbers.last);
+        self.unproven = false;
         self.ask(now, 0);
     }
 
@@ -324,6 +328,7 @@ impl Rank {
             // Doubt that a whole answer leaves is one that nothing will lift: what could be compared is kept nowhere any more.
             if (std::mem::take(&mut self.relearns) || self.doubted.is_some()) && self.can_relearn() {
                 self.begin_life(Restart::Relearned);
+                self.unproven = true;
                 return self.ask(now, 0);
             }
         }
@@ -410,8 +415,9 @@ impl Rank {
 
     /// Judges a message of the live socket. What is missing before it was asked for `tries` times.
     fn take_live(&mut self, now: Duration, kept: Kept, tries: u32) {
-        let sequence = kept.sequence;
         let seen = self.history.seen(&kept);
+        let Some(kept) = self.prove(now, kept, seen, tries) else { return };
+        let sequence = kept.sequence;
         let at_last = self.numbers.last == Some(sequence) && seen != Seen::Same;
         let begins_with_clear = at_last && begins_with_clear(&kept.decode());
         match self.numbers.live(Incoming { sequence, seen, begins_with_clear }) {
@@ -450,6 +456,30 @@ impl Rank {
         }
     }
 
+    /// Passes a message of the live socket on once the socket is known to bring the life that a replay has begun. Before it does, it
+    /// brings what the former life sent: the replay socket is asked whether it knows the message.
+    fn prove(&mut self, now: Duration, kept: Kept, seen: Seen, tries: u32) -> Option<Kept> {
+        if !self.unproven || seen == Seen::Same {
+            self.unproven = false;
+            return Some(kept);
+        }
+        if self.options.replays && tries == 0 {
+            self.put_back(kept);
+            self.ask(now, 1);
+            return None;
+        }
+        if self.answered {
+            self.counts.outlived += 1;
+            return None;
+        }
+        // Nobody says whose it is.
+        self.unproven = false;
+        if self.numbers.last.is_some_and(|last| kept.sequence > last) {
+            self.doubted = self.doubted.or(self.numbers.last);
+        }
+        Some(kept)
+    }
+
     /// Judges what waited, until it is gone or something is missing again. What was asked for the first of it was so `tries` times;
     /// for the others nothing was.
     fn take_waiting(&mut self, now: Duration, tries: u32) {
@@ -472,6 +502,7 @@ impl Rank {
 
     fn take_replayed(&mut self, kept: Kept) {
         self.counts.replayed += 1;
+        self.unproven |= self.numbers.last.is_none();
         self.numbers.came_replayed(kept.sequence);
         self.take(kept);
     }
@@ -522,7 +553,7 @@ impl Rank {
         }
         (self.first, self.unknown_before, self.lost, self.damaged) = (None, 0, 0, 0);
         (self.has_replayed, self.answers_nothing, self.confirmed_at) = (false, false, None);
-        (self.doubted, self.doubtful, self.relearns) = (None, None, false);
+        (self.doubted, self.doubtful, self.unproven, self.relearns) = (None, None, false, false);
         // What was answered was another life's.
         (self.answered, self.shown_end) = (false, false);
     }
@@ -531,6 +562,7 @@ impl Rank {
     fn begin_replayed_life(&mut self, now: Duration, restart: Restart) {
         self.drop_waiting();
         self.begin_life(restart);
+        self.unproven = true;
         self.ask(now, 0);
     }
 
