@@ -72,7 +72,8 @@ mod tests {
     /// All begin at one place of the table, and some have one mark: they are sorted, and told apart.
     #[test]
     fn names_that_are_alike_on_purpose_are_sorted() {
-        let inverse = (0..6).fold(1u64, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(inverse.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+        let inverse =
+            (0..6).fold(1u64, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(inverse.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
         let crowded: Vec<u64> = (1..1000).map(|name: u64| (name << 40).wrapping_mul(inverse)).collect();
         assert!(may_repeat(crowded.iter().copied(), crowded.len()) && !twice(&crowded));
         let alike: Vec<u64> = (0..5).map(|name: u64| name.wrapping_mul(inverse)).collect();
@@ -81,7 +82,11 @@ mod tests {
 
     #[test]
     fn names_without_a_pattern_are_hardly_ever_sorted() {
-        let random = |seed: u64| move |nth: u64| (seed << 32 | nth).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let random = |seed: u64| {
+            move |nth: u64| {
+                (seed << 32 | nth).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+            }
+        };
         let sorted = (0..1000).filter(|&seed| may_repeat((0..101).map(random(seed)), 101)).count();
         assert!(sorted < 5, "{sorted} of 1,000 stores");
     }
