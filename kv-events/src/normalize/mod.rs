@@ -14,6 +14,7 @@ mod groups;
 mod inherited;
 mod keys;
 mod ranges;
+mod repeats;
 mod span;
 
 use std::borrow::Cow;
@@ -294,10 +295,7 @@ fn is_misfit(store: &Stored, scheme: Scheme) -> bool {
     other_windows || !store.block_size.is_multiple_of(scheme.block_tokens.get())
 }
 
-/// Sorted, and not put into a set: an engine's hashes are random, which takes a set longer.
 fn refers_to_itself(span: &Span) -> bool {
-    let mut names: Vec<u64> = span.names.iter().map(|listed| listed.1.0).collect();
-    names.extend(span.parent.map(|parent| parent.0));
-    names.sort_unstable();
-    names.windows(2).any(|two| two[0] == two[1])
+    let names = span.names.iter().map(|listed| listed.1).chain(span.parent);
+    repeats::any_twice(names.map(|name| name.0), span.names.len() + usize::from(span.parent.is_some()))
 }

@@ -54,16 +54,16 @@ impl Span {
             _ => return Err(Loss::UnalignedBlocks),
         };
         let first = blocks - listed;
-        let end = |index: usize| (first + index + 1) * (block / unit) - 1;
-        let names = store.hashes[..listed].iter().enumerate().map(|(index, hash)| (end(index), hash.name())).collect();
+        let units_per_block = block / unit;
+        let ends_from = |first: usize| (first + 1..=blocks).map(move |blocks| blocks * units_per_block - 1);
+        let names = store.hashes[..listed].iter().zip(ends_from(first)).map(|(hash, end)| (end, hash.name())).collect();
         let parent = store.parent.as_ref().map(crate::EngineHash::name).filter(|parent| parent.0 != sglang::LEGACY_ROOT);
         let origin = Origin { event, keys: Vec::new() };
         let mut span = Self { parent, contents: Vec::new(), namespace: None, names, sparse: first > 0, partial: !whole, origin };
         // One entry for each listed hash; in a relay's snapshot for each block that is spanned, since a block that is not listed
         // may be an image's too.
         let keyed_from = if store.extra_keys.as_ref().is_some_and(|keys| keys.len() == blocks) { 0 } else { first };
-        let keyed: Vec<usize> = (keyed_from..blocks).map(|index| (index + 1) * (block / unit) - 1).collect();
-        span.hash(store, scheme, namespace, &tokens, blocks * (block / unit), &keyed);
+        span.hash(store, scheme, namespace, &tokens, blocks * units_per_block, ends_from(keyed_from));
         Ok(span)
     }
 
@@ -104,12 +104,12 @@ impl Span {
         mut namespace: OwnedNamespace,
         tokens: &[u32],
         units: usize,
-        keyed: &[usize],
+        keyed: impl Iterator<Item = usize>,
     ) {
         let starts_prompt = self.parent.is_none() && !self.sparse;
         let lora = store.lora_name.as_deref();
         let keys = store.extra_keys.iter().flatten().zip(keyed).enumerate();
-        let keys: Vec<_> = keys.map(|(index, (keys, &at))| (at, keys::read(keys, lora, starts_prompt && index == 0))).collect();
+        let keys: Vec<_> = keys.map(|(index, (keys, at))| (at, keys::read(keys, lora, starts_prompt && index == 0))).collect();
         if namespace.salt.is_none() {
             namespace.salt = keys.first().and_then(|(_, keys)| keys.salt).filter(|salt| !salt.is_empty()).map(Into::into);
         }

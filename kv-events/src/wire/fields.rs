@@ -34,6 +34,9 @@ pub(super) fn hashes(reader: &mut Reader) -> Result<Vec<EngineHash>> {
 /// A hash: an integer of either sign, bytes, or a text of hexadecimal digits.
 #[inline]
 pub(super) fn hash(reader: &mut Reader) -> Result<EngineHash> {
+    if let Some(word) = reader.full_word() {
+        return Ok(EngineHash::Word(word));
+    }
     match reader.shape()? {
         Shape::Int => reader.word().map(EngineHash::Word),
         Shape::Bytes => digest(reader.body()?).ok_or(Unreadable),

@@ -9,12 +9,13 @@ use rmp::Marker;
 
 /// Reads at most `count` ids from the start of `bytes`. How many bytes they took.
 ///
-/// It stops early in front of what is no id in one of the usual forms, and near the end of `bytes`: the caller reads on one by one.
+/// It stops early in front of what is no id in one of the usual forms, near the end of `bytes`, and where less than [`GROUP`] are
+/// wanted: the caller reads on one by one.
 pub(super) fn read(bytes: &[u8], count: usize, out: &mut Vec<u32>) -> usize {
     let (mut rest, wanted) = (bytes, out.len() + count);
     let mut ids = [0; WINDOW];
-    while let Some(window) = rest.first_chunk::<{ WINDOW + WORD }>() {
-        let (read, taken) = read_window(window, (wanted - out.len()).min(WINDOW), &mut ids);
+    while let Some(window) = rest.first_chunk::<{ PLACES + WORD }>() {
+        let (read, taken) = read_window(window, &mut ids[..(wanted - out.len()).min(WINDOW)]);
         out.extend_from_slice(&ids[..read]);
         rest = &rest[taken..];
         if taken < WINDOW {
@@ -25,23 +26,50 @@ pub(super) fn read(bytes: &[u8], count: usize, out: &mut Vec<u32>) -> usize {
 }
 
 /// Reads the ids that start in the first [`WINDOW`] bytes. How many they are, and how many bytes they took: fewer than that if it
-/// stopped early.
+/// stopped early. What stands behind the ids in `out` means nothing.
+///
+/// In groups, so that one test does for several ids: where there is no step the next one is none either, so the last one of a
+/// group tells of them all.
 #[inline]
-fn read_window(window: &[u8; WINDOW + WORD], count: usize, ids: &mut [u32; WINDOW]) -> (usize, usize) {
-    let mut steps = [0; WINDOW];
+fn read_window(window: &[u8; PLACES + WORD], out: &mut [u32]) -> (usize, usize) {
+    let mut steps = [0; PLACES];
     for (step, first) in steps.iter_mut().zip(window) {
         *step = step_from(*first);
     }
+    steps[WINDOW..].fill(0);
     let (mut at, mut read) = (0, 0);
-    while at < WINDOW && read < count && steps[at] > 0 {
-        let step = usize::from(steps[at]);
-        let word = window[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-        #[expect(clippy::cast_possible_truncation, reason = "an id has at most four bytes")]
-        let id = (word >> (8 * (WORD - step))) as u32;
-        ids[read] = id & MASKS[step];
-        (at, read) = (at + step, read + 1);
+    for group in out.as_chunks_mut::<GROUP>().0 {
+        let (start, mut step) = (at, 0);
+        for id in group {
+            step = steps[at];
+            *id = id_at(window, at, step);
+            // Never beyond the last place: this only says so.
+            at = (at + usize::from(step)) % PLACES;
+        }
+        if step == 0 {
+            return (read + steps_from(start, &steps), at);
+        }
+        read += GROUP;
     }
     (read, at)
+}
+
+/// The id of `step` bytes at `at`.
+#[inline]
+fn id_at(window: &[u8; PLACES + WORD], at: usize, step: u8) -> u32 {
+    let word = window[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+    #[expect(clippy::cast_possible_truncation, reason = "an id has at most four bytes")]
+    let id = word.rotate_left(8 * u32::from(step)) as u32;
+    id & MASKS[usize::from(step)]
+}
+
+/// How many steps lead on from `at`.
+fn steps_from(mut at: usize, steps: &[u8; PLACES]) -> usize {
+    let mut count = 0;
+    while steps[at % PLACES] > 0 {
+        (at, count) = (at + usize::from(steps[at % PLACES]), count + 1);
+    }
+    count
 }
 
 /// Bytes of the id that starts with this one. None if it may be of another form.
@@ -52,14 +80,25 @@ fn step_from(first: u8) -> u8 {
     fixed | sized(Marker::U8, 2) | sized(Marker::U16, 3) | sized(Marker::U32, 5)
 }
 
-/// Bytes that are looked at together: some fifteen ids.
-const WINDOW: usize = 64;
+/// Bytes that are looked at together: a power of two, so that no place needs a check.
+const PLACES: usize = 128;
+
+/// Bytes in which ids may start: some thirty. The last one ends, and the next would start, among the places behind them, from which no
+/// step leads on.
+const WINDOW: usize = PLACES - WORD;
 
 /// Bytes that one read takes in, an id among them.
 const WORD: usize = size_of::<u64>();
 
-/// The bits of an id that takes so many bytes, its first one included.
-const MASKS: [u32; 6] = [0, 0x7f, 0xff, 0xffff, 0, u32::MAX];
+/// Ids that are read before it is asked whether they were ids.
+const GROUP: usize = 4;
+
+/// The bits of an id that takes so many bytes, its first one included. As long as a step could be, so that none needs a check.
+const MASKS: [u32; 256] = {
+    let mut masks = [0; 256];
+    (masks[1], masks[2], masks[3], masks[5]) = (0x7f, 0xff, 0xffff, u32::MAX);
+    masks
+};
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +124,11 @@ mod tests {
     fn it_stops_in_front_of_what_is_no_usual_id_and_goes_no_further_than_asked() {
         let ids: Vec<u32> = (0..1000).map(|id| id * 997).collect();
         let mut bytes = encoded(&ids);
-        assert_eq!(read_all(&bytes, 3), (ids[..3].to_vec(), bytes.len() - encoded(&ids[..3]).len()));
+        for count in [4, 7, 8, 400, 401] {
+            let (read, left) = read_all(&bytes, count);
+            assert!(read.len() <= count && count - read.len() < GROUP, "{} of {count}: less than a group is left", read.len());
+            assert_eq!((&read[..], left), (&ids[..read.len()], bytes.len() - encoded(&ids[..read.len()]).len()));
+        }
         let at = encoded(&ids[..600]).len();
         for foreign in [0xcf, 0xff, 0xd3, 0xc0, 0x92, 0xc1] {
             bytes[at] = foreign;
@@ -102,7 +145,8 @@ mod tests {
             let (read, left) = read_all(&bytes, ids.len());
             prop_assert_eq!(&read[..], &ids[..read.len()]);
             prop_assert_eq!(left, encoded(&ids[read.len()..]).len());
-            prop_assert!(left < WINDOW + WORD, "{} bytes are left for one by one", left);
+            let near_end = left < PLACES + WORD || ids.len() - read.len() < GROUP;
+            prop_assert!(near_end, "{} bytes are left for one by one", left);
         }
     }
 }

@@ -118,6 +118,17 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// As [`Reader::word`], if one is next that is written in full, as nearly all hashes are.
+    #[inline]
+    pub(super) fn full_word(&mut self) -> Option<u64> {
+        let ([marker, word @ ..], rest) = self.rest.split_first_chunk::<9>()?;
+        if *marker != Marker::U64.to_u8() && *marker != Marker::I64.to_u8() {
+            return None;
+        }
+        self.rest = rest;
+        Some(u64::from_be_bytes(*word))
+    }
+
     /// An integer that fits 64 bits with a sign.
     pub(super) fn i64(&mut self) -> Result<i64> {
         let unsigned = self.rest.first() == Some(&Marker::U64.to_u8());

@@ -41,11 +41,13 @@ impl Pages {
         SharedPages { pages: self.pages.iter_mut().map(Row::share).collect(), windows: self.windows.share() }
     }
 
+    #[inline]
     pub(super) fn block(&self, slot: Slot) -> &LiveBlock {
         let (page, place) = split(slot);
         self.pages[page].get()[place].as_ref().expect("a slot is looked up while its block is there")
     }
 
+    #[inline]
     pub(super) fn block_mut(&mut self, slot: Slot) -> &mut LiveBlock {
         let (page, place) = split(slot);
         self.pages[page].get_mut()[place].as_mut().expect("a slot is looked up while its block is there")
@@ -55,8 +57,8 @@ impl Pages {
     ///
     /// [`SlotTable::fetch`]: super::table::SlotTable::fetch
     pub(super) fn fetch_free(&self, blocks: usize) {
-        let free = self.free.iter().rev().take(blocks).map(|&slot| split(slot));
-        let looks = free.map(|(page, place)| self.pages[page].get()[place].is_none());
+        let next = &self.free[self.free.len().saturating_sub(blocks)..];
+        let looks = next.iter().map(|&slot| split(slot)).map(|(page, place)| self.pages[page].get()[place].is_none());
         black_box(looks.fold(true, |all, look| all & look));
     }
 

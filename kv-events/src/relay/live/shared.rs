@@ -20,6 +20,12 @@ impl<T: Clone> Row<T> {
         Self::Own(values)
     }
 
+    /// Whether no cut holds it, as far as that is known without asking.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Self::Own(_))
+    }
+
+    #[inline]
     pub(super) fn get(&self) -> &[T] {
         match self {
             Self::Own(values) => values,
@@ -28,13 +34,21 @@ impl<T: Clone> Row<T> {
     }
 
     /// The row to be changed: copied first if a cut still holds it.
+    #[inline]
     pub(super) fn get_mut(&mut self) -> &mut [T] {
-        if let Self::Shared(shared) = self {
-            *self = Self::Own(Arc::unwrap_or_clone(std::mem::take(shared)));
+        if let Self::Shared(_) = self {
+            self.take_back();
         }
         match self {
             Self::Own(values) => values,
             Self::Shared(_) => unreachable!("it was made its owner's"),
+        }
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        if let Self::Shared(shared) = self {
+            *self = Self::Own(Arc::unwrap_or_clone(std::mem::take(shared)));
         }
     }
 

@@ -44,11 +44,16 @@ impl<'a> Units<'a> {
     }
 
     /// What else it covers.
+    #[inline]
     pub(in crate::relay) fn keys(&self, unit: usize) -> &[ExtraKey] {
+        if self.keys.is_empty() {
+            return &[];
+        }
         self.keys.binary_search_by_key(&unit, |keyed| keyed.0).map_or(&[], |at| &self.keys[at].1)
     }
 
     /// What makes `unit` different besides its tokens. `plain` is shared by those without keys of their own.
+    #[inline]
     pub(super) fn extra(
         &self,
         unit: usize,

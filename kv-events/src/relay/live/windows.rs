@@ -14,6 +14,8 @@ pub(in crate::relay) struct Windows {
     rows: Vec<Option<Row<u32>>>,
     /// For each row, how many of its windows are in use.
     used: Vec<u32>,
+    /// The last row that was left without blocks: a pool that evicts as much as it stores takes it again at once.
+    spare: Option<Row<u32>>,
 }
 
 /// Windows as a cut shares them.
@@ -45,18 +47,20 @@ impl Windows {
             self.used.resize(row + 1, 0);
         }
         let len = self.layout.width * self.layout.per_row;
-        let values = self.rows[row].get_or_insert_with(|| Row::new(vec![0; len].into())).get_mut();
+        let fresh = || self.spare.take().unwrap_or_else(|| Row::new(vec![0; len].into()));
+        let values = self.rows[row].get_or_insert_with(fresh).get_mut();
         if let Some(place) = values.get_mut(place).filter(|place| place.len() == window.len()) {
             place.copy_from_slice(window);
         }
         self.used[row] += 1;
     }
 
-    /// The block at `slot` is gone. A row without blocks is given back.
+    /// The block at `slot` is gone. A row without blocks is given back, but for one of the usual size.
     pub(super) fn free(&mut self, slot: Slot) {
         let (row, _) = self.layout.place(slot);
         self.used[row] -= 1;
         if self.used[row] == 0 {
+            self.spare = self.rows[row].take_if(|row| row.is_own() && row.get().len() <= ROW_TOKENS);
             self.rows[row] = None;
         }
     }
