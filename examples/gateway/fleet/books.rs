@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn record(sample: u64, waiting: u32) -> LoadSample {
-        LoadSample { core: LoadCore { waiting, ..LoadCore::default() }, telemetry: None, sample }
+        LoadSample { core: LoadCore { waiting, queued_tokens: 70, ..LoadCore::default() }, telemetry: None, sample }
     }
 
     #[test]
@@ -231,14 +231,17 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_pushed_need_not_be_asked_for_and_counts_once() {
+    #[tokio::test(start_paused = true)]
+    async fn what_is_pushed_need_not_be_asked_for_and_counts_once() {
         let (books, interval) = (books("http://h:1"), Duration::from_secs(10));
         let wants_poll = || books.ledger().wants_poll(books.now(), interval);
         assert!(wants_poll());
+        let _under_way = books.book(50, 0, true, &PrefixKeys::default());
+        tokio::time::advance(Duration::from_secs(1)).await;
         books.pushed(&record(0, 4));
         books.pushed(&record(0, 4));
         assert!(!wants_poll());
         assert_eq!((books.view().waiting, books.load_counts().accepted), (4, 1));
+        assert_eq!(books.view().queued_tokens, 70, "the record knows of the request that was sent to the rank");
     }
 }

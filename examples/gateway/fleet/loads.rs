@@ -221,9 +221,11 @@ mod tests {
         let engine = telling("no load").await;
         let polled = poll(&engine).await;
         assert_eq!((polled.counts, polled.path), (BTreeMap::from([("unreadable", 1)]), None));
+        assert_eq!(polled.poller.of(PollOutcome::Failed), 1, "which says nothing of its life");
         assert!(polled.last_error.unwrap().contains("JSON"));
         let gone = Arc::new(Engine::of("http://127.0.0.1:1"));
-        assert_eq!(poll(&gone).await.counts, BTreeMap::from([("unreachable", 1)]));
+        let polled = poll(&gone).await;
+        assert_eq!((polled.counts, polled.poller.of(PollOutcome::Unreachable)), (BTreeMap::from([("unreachable", 1)]), 1));
         let late = Err(PollError::new(PollFailure::Late, "3 s"));
         assert_eq!(outcome(&late), "timeout");
     }
