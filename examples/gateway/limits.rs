@@ -44,10 +44,7 @@ pub(crate) const POLL_MAX: Duration = Duration::from_secs(5);
 pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
 
 /// How often an engine that pushes no load is asked for it: what routers in the field do. Half as much again is how long an answer counts.
-pub(crate) const LOAD_EVERY: Duration = Duration::from_secs(10);
-
-/// Longest wait for an engine's load: a load that is older says nothing of now.
-pub(crate) const LOAD_MAX: Duration = Duration::from_secs(3);
+pub(crate) const LOAD_EVERY: Duration = kv_routing::limits::LOAD_POLL_EVERY;
 
 /// How long a session is remembered by default: a conversation that is quiet for longer has been evicted.
 pub(crate) const SESSION_FOR: Duration = Duration::from_hours(1);

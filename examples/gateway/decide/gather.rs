@@ -201,7 +201,7 @@ impl<I: Index> Lookup<'_, I> {
         let mut keys = PrefixKeys::default();
         if let Some(predictions) = self.predictions {
             keys.fill(&hashes);
-            predictions.find(self.now, &keys, &mut found);
+            predictions.find_shared(self.now, &keys, &mut found);
         }
         self.cuts.push(Cut { key, hashes, keys, found, matches: None });
         self.cuts.len() - 1

@@ -8,7 +8,7 @@ use kv_events::relay::LoadSample;
 use kv_routing::accounting::{Dispatch, Outcomes, Predictions, PrefixKeys, Site};
 use kv_routing::adapter::tokio::{Pulse, Watch};
 use kv_routing::liveness::Task;
-use kv_routing::load::{self, Ledger, LoadCounts, Sample, View, wire};
+use kv_routing::load::{self, Ledger, LoadCounts, View, wire};
 use kv_routing::overload::Thresholds;
 
 use super::auditor::Auditor;
@@ -25,6 +25,7 @@ pub(crate) struct Common {
     pub(crate) auditor: Arc<Auditor>,
     loads: load::Options,
     thresholds: Thresholds,
+    sheds: bool,
 }
 
 /// The books of one rank.
@@ -35,6 +36,8 @@ pub(crate) struct Books {
     auditor: Arc<Auditor>,
     watch: Watch,
     thresholds: Thresholds,
+    /// Too much turns requests away, instead of only steering them.
+    sheds: bool,
     /// How often the index of the rank was begun anew. What was expected of an earlier one says nothing of this one.
     era: AtomicU64,
     /// The audit wants the rank to be learned anew.
@@ -50,14 +53,16 @@ impl Common {
             auditor: Arc::default(),
             loads: settings.loads(),
             thresholds: settings.overload,
+            sheds: settings.shed,
         }
     }
 
-    /// The books of the fleet's `worker`, one of the engine of `spec`.
-    pub(super) fn books(&self, worker: u32, spec: &EngineSpec, pulse: &Pulse) -> Books {
+    /// The books of the fleet's `worker`, the `rank`th one of the engine of `spec`.
+    pub(super) fn books(&self, worker: u32, rank: u32, spec: &EngineSpec, pulse: &Pulse) -> Books {
         let site = Site {
             worker,
-            rank: 0,
+            // Ledgers refuse ranks that are out of their range, and count that.
+            rank: u16::try_from(rank).unwrap_or(u16::MAX),
             vitals: pulse.vitals().clone(),
             ledger: Ledger::new(self.loads),
             predictions: self.predictions.clone(),
@@ -69,6 +74,7 @@ impl Common {
             auditor: self.auditor.clone(),
             watch: self.watch.clone(),
             thresholds: self.thresholds.with(&spec.overload),
+            sheds: self.sheds,
             era: AtomicU64::new(0),
             is_wanted_anew: AtomicBool::new(false),
         }
@@ -94,9 +100,10 @@ impl Books {
         kv_routing::Load { kept_tokens: self.kept.value(), ..load }
     }
 
-    /// Whether the rank has too much by its own account.
+    /// Whether the rank has too much by its own account. What only steers is believed for a moment; what turns requests away, until there
+    /// is news, for which their clients are told to wait.
     pub(crate) fn is_overloaded(&self, view: &View) -> bool {
-        self.thresholds.is_overloaded(view)
+        if self.sheds { self.thresholds.is_overloaded(view) } else { self.thresholds.is_overloaded_at(self.now(), view) }
     }
 
     /// What became of the rank's samples.
@@ -104,22 +111,23 @@ impl Books {
         self.site.ledger.counts()
     }
 
-    /// Whether the rank has to be asked for its load.
-    pub(super) fn wants_poll(&self, interval: Duration) -> bool {
-        self.site.ledger.wants_poll(self.now(), interval)
+    /// Where the rank's loads go.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.site.ledger
     }
 
-    /// The rank's load came. A refused sample is counted by the ledger, and no fault of anybody here.
-    pub(super) fn sampled(&self, sample: &Sample) {
-        if let Err(refusal) = self.site.ledger.handle_sample(self.now(), 0, sample) {
+    /// The rank within its engine, as loads call it.
+    pub(super) fn rank(&self) -> u16 {
+        self.site.rank
+    }
+
+    /// The relay's record came. A refused one is counted by the ledger, and no fault of anybody here.
+    pub(super) fn pushed(&self, record: &LoadSample) {
+        let now = self.now();
+        // The wire tells no age; what is sent is sent when it changes.
+        if let Err(refusal) = self.site.ledger.handle_sample(now, self.site.rank, &wire::record(record, now, Duration::ZERO)) {
             tracing::debug!(worker = self.site.worker, %refusal, "a load was refused");
         }
-    }
-
-    /// The relay's record came.
-    pub(super) fn pushed(&self, record: &LoadSample) {
-        // The wire tells no age; what is sent is sent when it changes.
-        self.sampled(&wire::record(record, self.now(), Duration::ZERO));
     }
 
     /// What the audit thinks of the rank's index.
@@ -180,18 +188,23 @@ impl Books {
 #[cfg(test)]
 mod tests {
     use kv_events::relay::LoadCore;
+    use kv_routing::limits::OVERLOAD_BELIEVED_FOR;
     use kv_routing::liveness::Options;
 
     use super::*;
 
     fn books(engine: &str) -> Books {
-        let common = Common::new(Watch::new(Options::default()), &DecisionSettings::default());
+        books_by(&DecisionSettings::default(), engine)
+    }
+
+    fn books_by(settings: &DecisionSettings, engine: &str) -> Books {
+        let common = Common::new(Watch::new(Options::default()), settings);
         let pulse = common.watch.enlist().unwrap();
-        common.books(3, &engine.parse().unwrap(), &pulse)
+        common.books(3, 1, &engine.parse().unwrap(), &pulse)
     }
 
     fn record(sample: u64, waiting: u32) -> LoadSample {
-        LoadSample { core: LoadCore { waiting, ..LoadCore::default() }, telemetry: None, sample }
+        LoadSample { core: LoadCore { waiting, queued_tokens: 70, ..LoadCore::default() }, telemetry: None, sample }
     }
 
     #[test]
@@ -203,13 +216,32 @@ mod tests {
         expected.into_iter().for_each(|(engine, expected)| assert_eq!(overloaded(engine), expected, "{engine}"));
     }
 
-    #[test]
-    fn what_is_pushed_need_not_be_asked_for_and_counts_once() {
+    // An old account sends everybody to the others until these are worse off, and with polls every 10 s most accounts are old.
+    #[tokio::test(start_paused = true)]
+    async fn an_old_account_of_too_much_turns_requests_away_and_steers_none() {
+        let shedding = DecisionSettings { shed: true, ..DecisionSettings::default() };
+        for (settings, later) in [(DecisionSettings::default(), false), (shedding, true)] {
+            let books = books_by(&settings, "http://h:1");
+            books.pushed(&record(0, 9));
+            tokio::time::advance(OVERLOAD_BELIEVED_FOR).await;
+            assert!(books.is_overloaded(&books.view()));
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(books.view().is_reported());
+            assert_eq!(books.is_overloaded(&books.view()), later);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_pushed_need_not_be_asked_for_and_counts_once() {
         let (books, interval) = (books("http://h:1"), Duration::from_secs(10));
-        assert!(books.wants_poll(interval));
+        let wants_poll = || books.ledger().wants_poll(books.now(), interval);
+        assert!(wants_poll());
+        let _under_way = books.book(50, 0, true, &PrefixKeys::default());
+        tokio::time::advance(Duration::from_secs(1)).await;
         books.pushed(&record(0, 4));
         books.pushed(&record(0, 4));
-        assert!(!books.wants_poll(interval));
+        assert!(!wants_poll());
         assert_eq!((books.view().waiting, books.load_counts().accepted), (4, 1));
+        assert_eq!(books.view().queued_tokens, 70, "the record knows of the request that was sent to the rank");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use kv_events::Dialect;
 use kv_routing::liveness::WorkersExhausted;
@@ -45,7 +44,7 @@ impl Engine {
     pub(super) fn new(spec: EngineSpec, first_worker: u32, common: &Common) -> Result<Self, WorkersExhausted> {
         let rank = |rank| {
             let (pulse, worker) = (common.watch.enlist()?, first_worker + rank);
-            let books = common.books(worker, &spec, &pulse);
+            let books = common.books(worker, rank, &spec, &pulse);
             Ok(Rank::new(rank, worker, pulse, books))
         };
         let ranks = (0..spec.ranks).map(rank).collect::<Result<_, _>>()?;
@@ -119,10 +118,6 @@ impl Engine {
     /// Whose events they are, as far as these have told.
     pub(super) fn dialect(&self) -> Option<Dialect> {
         self.ranks.iter().find_map(|rank| rank.stream().profile.dialect)
-    }
-
-    pub(super) fn now(&self) -> Duration {
-        self.ranks[0].books.now()
     }
 
     pub(crate) fn tells_cached(&self) -> bool {

@@ -1,18 +1,19 @@
 //! Asking an engine for its load, for as long as the gateway runs and the engine pushes none.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use kv_events::Dialect;
+use kv_routing::adapter::tokio::{self as adapter, LoadPoller, PollCounts, PollError, PollOptions, PollOutcome};
 use kv_routing::load::wire::{Loads, WireError, metrics, sglang};
 use parking_lot::Mutex;
 use reqwest::{Client, StatusCode};
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until, timeout};
 
 use super::engine::Engine;
-use crate::gateway::limits::LOAD_MAX;
 use crate::gateway::proxy;
 use crate::gateway::settings::LoadSource;
 
@@ -29,19 +30,25 @@ pub(crate) struct Polled {
     pub(crate) path: Option<&'static str>,
     /// The last failure, until an answer comes.
     pub(crate) last_error: Option<String>,
+    /// What the poller counts itself.
+    poller: PollCounts,
+}
+
+/// Who asks one engine.
+struct Questions {
+    engine: Arc<Engine>,
+    client: Client,
 }
 
 /// Why a question for a load brought none.
 #[derive(Debug, Error)]
-enum PollError {
+enum AskError {
     /// The connection was refused or reset: of all these, the only one that tells of the engine's life.
-    #[error("no connection: {0}")]
+    #[error("{0}")]
     Unreachable(String),
-    #[error("no answer within {} s", LOAD_MAX.as_secs())]
-    Timeout,
     #[error("it answered {0}")]
     Status(StatusCode),
-    #[error("its answer broke off or was too long: {0}")]
+    #[error("it broke off or was too long: {0}")]
     Body(String),
     #[error("{0}")]
     Unreadable(#[from] WireError),
@@ -54,69 +61,49 @@ const METRICS: Place = ("/metrics", metrics::loads);
 const LOADS: Place = ("/v1/loads", sglang::loads);
 const GET_LOAD: Place = ("/get_load", sglang::loads);
 
-/// Asks `engine` each `interval` until the task is aborted: one question at a time, and none while every rank pushes.
+/// Asks `engine` each `interval` until the task is aborted, but while every rank pushes.
 pub(super) async fn keep_loads(engine: Arc<Engine>, client: Client, interval: Duration) {
-    let mut due = Instant::now();
-    loop {
-        sleep_until(due).await;
-        due = Instant::now() + interval;
-        if engine.ranks().iter().any(|rank| rank.books.wants_poll(interval)) {
-            poll(&engine, &client).await;
+    let workers = engine.ranks().iter().map(|rank| adapter::Polled {
+        rank: Some(rank.books.rank()),
+        pulse: rank.pulse.clone(),
+        ledger: rank.books.ledger().clone(),
+    });
+    let poller = LoadPoller::by_rank(Questions { engine: engine.clone(), client }, workers.collect());
+    let poller = poller.with_options(PollOptions { interval, ..PollOptions::default() });
+    engine.polls.0.lock().poller = poller.counts();
+    // A server without the route may be one that starts, so no answer ends this.
+    poller.keep_polled(|answer| engine.polls.note(answer)).await;
+}
+
+impl adapter::LoadSource for Questions {
+    /// The load from the first place that tells it. A server without the route, or whose metrics tell no load, is asked elsewhere.
+    async fn poll(&self, sent_at: Duration) -> Result<Loads, PollError> {
+        let mut last = AskError::Status(StatusCode::NOT_FOUND);
+        for (path, read) in places(&self.engine) {
+            match self.fetch(path).await.and_then(|body| Ok(read(&body, sent_at)?)) {
+                Ok(loads) => {
+                    self.engine.polls.0.lock().path = Some(path);
+                    return Ok(loads);
+                }
+                Err(error @ AskError::Unreachable(_)) => return Err(error.into()),
+                // What is said of a place that is there weighs more than that another one is not.
+                Err(AskError::Status(StatusCode::NOT_FOUND)) => {}
+                Err(error) => last = error,
+            }
         }
+        Err(last.into())
     }
 }
 
-/// Asks once, and books what comes.
-async fn poll(engine: &Engine, client: &Client) {
-    let sent_at = engine.now();
-    let asked = ask(engine, client, sent_at).await;
-    engine.polls.note(asked.as_ref().map(|(path, _)| *path));
-    match asked {
-        Ok((_, loads)) => take(engine, loads),
-        Err(PollError::Unreachable(reason)) => {
-            tracing::debug!(engine = engine.name(), reason, "the load could not be asked for");
-            engine.ranks().iter().for_each(|rank| rank.pulse.cut_off());
+impl Questions {
+    async fn fetch(&self, path: &str) -> Result<Bytes, AskError> {
+        let answer = self.client.get(self.engine.at(path)).send().await;
+        let answer = answer.map_err(|error| AskError::Unreachable(proxy::reason(&error)))?;
+        if !answer.status().is_success() {
+            return Err(AskError::Status(answer.status()));
         }
-        Err(error) => tracing::debug!(engine = engine.name(), %error, "the load was not told"),
+        proxy::side_answer(answer).await.map_err(AskError::Body)
     }
-}
-
-/// Books what each rank said. That it answers at all is a sign of life of every rank.
-fn take(engine: &Engine, loads: Loads) {
-    engine.ranks().iter().for_each(|rank| rank.pulse.heard());
-    for (number, sample) in loads.ranks {
-        let Some(rank) = engine.ranks().get(usize::from(number)) else {
-            engine.polls.count("unknown_rank");
-            continue;
-        };
-        // A queue is a sign of its own rank only.
-        rank.pulse.reported(&Loads { ranks: vec![(number, sample)], unreadable: 0 }.report());
-        rank.books.sampled(&sample);
-    }
-}
-
-/// The load from the first place that tells it. A server without the route, or whose metrics tell no load, is asked elsewhere.
-async fn ask(engine: &Engine, client: &Client, sent_at: Duration) -> Result<(&'static str, Loads), PollError> {
-    let mut last = PollError::Status(StatusCode::NOT_FOUND);
-    for (path, read) in places(engine) {
-        let asked = timeout(LOAD_MAX, fetch(client, &engine.at(path))).await.unwrap_or(Err(PollError::Timeout));
-        match asked.and_then(|body| Ok(read(&body, sent_at)?)) {
-            Ok(loads) => return Ok((path, loads)),
-            Err(error @ (PollError::Unreachable(_) | PollError::Timeout)) => return Err(error),
-            // What is said of a place that is there weighs more than that another one is not.
-            Err(PollError::Status(StatusCode::NOT_FOUND)) => {}
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-async fn fetch(client: &Client, url: &str) -> Result<bytes::Bytes, PollError> {
-    let answer = client.get(url).send().await.map_err(|error| PollError::Unreachable(proxy::reason(&error)))?;
-    if !answer.status().is_success() {
-        return Err(PollError::Status(answer.status()));
-    }
-    proxy::side_answer(answer).await.map_err(PollError::Body)
 }
 
 /// Where to ask, the likeliest first.
@@ -139,34 +126,34 @@ fn places(engine: &Engine) -> Vec<Place> {
 impl Polls {
     /// What became of them so far.
     pub(crate) fn get(&self) -> Polled {
-        self.0.lock().clone()
+        let mut polled = self.0.lock().clone();
+        let counts = &polled.poller;
+        let own = [
+            ("suppressed", counts.of(PollOutcome::Suppressed)),
+            ("unknown_rank", counts.strays()),
+            ("unreadable_entry", counts.unreadable()),
+        ];
+        polled.counts.extend(own.into_iter().filter(|(_, count)| *count > 0));
+        polled
     }
 
-    fn count(&self, outcome: &'static str) {
-        *self.0.lock().counts.entry(outcome).or_default() += 1;
-    }
-
-    fn note(&self, asked: Result<&'static str, &PollError>) {
+    fn note(&self, answer: &Result<Loads, PollError>) {
         let mut polled = self.0.lock();
-        let outcome = match asked {
-            Ok(path) => {
-                (polled.path, polled.last_error) = (Some(path), None);
-                "answered"
-            }
-            Err(error) => {
-                polled.last_error = Some(error.to_string());
-                error.outcome()
-            }
-        };
-        *polled.counts.entry(outcome).or_default() += 1;
+        polled.last_error = answer.as_ref().err().map(PollError::to_string);
+        *polled.counts.entry(outcome(answer)).or_default() += 1;
     }
 }
 
-impl PollError {
-    const fn outcome(&self) -> &'static str {
+fn outcome(answer: &Result<Loads, PollError>) -> &'static str {
+    let Err(error) = answer else { return "answered" };
+    // What was given up has no reason of ours.
+    error.source().and_then(|cause| cause.downcast_ref()).map_or("timeout", AskError::as_str)
+}
+
+impl AskError {
+    const fn as_str(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "unreachable",
-            Self::Timeout => "timeout",
             Self::Status(_) => "refused",
             Self::Body(_) => "broken_off",
             Self::Unreadable(_) => "unreadable",
@@ -174,21 +161,73 @@ impl PollError {
     }
 }
 
+impl From<AskError> for PollError {
+    fn from(error: AskError) -> Self {
+        if matches!(error, AskError::Unreachable(_)) { Self::transport(error) } else { Self::engine(error) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use kv_routing::load::Sample;
+    use std::net::Ipv4Addr;
+
+    use axum::Router;
+    use axum::routing::get;
+    use kv_routing::accounting::PrefixKeys;
+    use kv_routing::adapter::tokio::PollFailure;
+    use kv_routing::load::Refusal;
+    use tokio::net::TcpListener;
 
     use super::*;
 
-    #[test]
-    fn each_rank_is_booked_its_own_load_and_a_rank_that_is_none_is_counted() {
-        let engine = Engine::of("http://h:1,ranks=2");
-        let sample = |waiting| Sample { waiting, ..Sample::polled(Duration::ZERO) };
-        take(&engine, Loads { ranks: vec![(1, sample(4.0)), (0, sample(f64::NAN)), (2, sample(7.0))], unreadable: 0 });
-        let waiting: Vec<_> =
-            engine.ranks().iter().map(|rank| (rank.books.view().waiting, rank.books.load_counts().accepted)).collect();
-        assert_eq!(waiting, [(0, 0), (4, 1)]);
-        assert_eq!(engine.polls.get().counts["unknown_rank"], 1);
+    /// The engine of two ranks whose load endpoint answers with `body`, and which has no other.
+    async fn telling(body: &'static str) -> Arc<Engine> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/v1/loads", get(move || async move { body }));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Arc::new(Engine::of(&format!("http://{address},ranks=2")))
+    }
+
+    /// Asks once.
+    async fn poll(engine: &Arc<Engine>) -> Polled {
+        let polling = tokio::spawn(keep_loads(engine.clone(), Client::new(), Duration::from_hours(1)));
+        while engine.polls.get().counts.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        polling.abort();
+        engine.polls.get()
+    }
+
+    #[tokio::test]
+    async fn each_rank_is_booked_its_own_load_and_what_belongs_to_none_is_counted() {
+        let body = r#"{"loads": [
+            {"dp_rank": 0, "num_running_reqs": 0, "num_waiting_reqs": -1},
+            {"dp_rank": 1, "num_running_reqs": 1, "num_waiting_reqs": 4, "num_waiting_uncached_tokens": 70},
+            {"dp_rank": 2, "num_running_reqs": 0, "num_waiting_reqs": 7}, {"num_running_reqs": {}}]}"#;
+        let engine = telling(body).await;
+        let books = [0, 1].map(|rank: usize| &engine.ranks()[rank].books);
+        let _under_way = books[1].book(50, 0, true, &PrefixKeys::default());
+        let polled = poll(&engine).await;
+        assert_eq!(books.map(|books| (books.view().waiting, books.load_counts().accepted)), [(0, 0), (4, 1)]);
+        assert_eq!(books[0].load_counts().refused(Refusal::Negative), 1);
+        assert_eq!(books[1].view().queued_tokens, 70, "the rank knows of the request that was sent to it");
+        assert_eq!((polled.path, polled.last_error), (Some("/v1/loads"), None));
+        assert_eq!(polled.counts, BTreeMap::from([("answered", 1), ("unknown_rank", 1), ("unreadable_entry", 1)]));
+    }
+
+    #[tokio::test]
+    async fn what_brings_no_load_is_counted_by_its_reason() {
+        let engine = telling("no load").await;
+        let polled = poll(&engine).await;
+        assert_eq!((polled.counts, polled.path), (BTreeMap::from([("unreadable", 1)]), None));
+        assert_eq!(polled.poller.of(PollOutcome::Failed), 1, "which says nothing of its life");
+        assert!(polled.last_error.unwrap().contains("JSON"));
+        let gone = Arc::new(Engine::of("http://127.0.0.1:1"));
+        let polled = poll(&gone).await;
+        assert_eq!((polled.counts, polled.poller.of(PollOutcome::Unreachable)), (BTreeMap::from([("unreachable", 1)]), 1));
+        let late = Err(PollError::new(PollFailure::Late, "3 s"));
+        assert_eq!(outcome(&late), "timeout");
     }
 
     #[test]
@@ -199,7 +238,7 @@ mod tests {
         assert_eq!(paths(&of("sglang")), ["/v1/loads", "/get_load"]);
         assert!(paths(&of("off")).is_empty());
         let engine = of("auto");
-        engine.polls.note(Ok("/get_load"));
+        engine.polls.0.lock().path = Some("/get_load");
         assert_eq!(paths(&engine)[0], "/get_load", "what answered last");
     }
 }

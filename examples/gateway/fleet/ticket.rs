@@ -136,7 +136,7 @@ impl Ticket {
         if self.placement.engine.spec().events.is_none() || rank.books.era() != self.era {
             return;
         }
-        // A prediction finds at least half of what siblings share, so all that is reused beyond the index may be theirs.
+        // A prediction compares first blocks only, and names one of several siblings, so all that is reused beyond the index may be theirs.
         let booked_tokens = if booked_tokens > 0 { prompt_tokens.saturating_sub(indexed_tokens) } else { 0 };
         let answer = Answer { prompt_tokens, indexed_tokens, booked_tokens, cached_tokens };
         let anew = rank.books.auditor().weigh(rank.books.now(), rank.worker, answer);

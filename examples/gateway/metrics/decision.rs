@@ -119,7 +119,10 @@ pub(super) fn describe() {
     describe_gauge!("kv_warming", "Whether a rank is thin or young");
     describe_counter!("kv_load_samples_total", "Loads of a rank, pushed or polled, by what became of them");
     describe_counter!("kv_load_values_left_out_total", "Values of accepted loads that were not believed, by reason");
-    describe_counter!("kv_load_polls_total", "Questions for an engine's load, by what came of them");
+    describe_counter!(
+        "kv_load_polls_total",
+        "Questions for an engine's load, by what came of them; beside them, those that records made needless, and entries of no rank here"
+    );
 }
 
 const DRIFTS: [(&str, State); 3] = [("sound", State::Sound), ("holds_more", State::HoldsMore), ("holds_less", State::HoldsLess)];

@@ -81,7 +81,9 @@ impl Proxy {
         let request = request.headers(headers::for_engine(headers, ticket.sent_rank())).body(inbound.engine_body());
         match request.send().await {
             Ok(answer) if is_unavailable(answer.status()) => Err(ticket.failed(format!("it answered {}", answer.status()))),
-            Ok(answer) if is_event_stream(answer.headers()) => self.stream(answer, inbound.hides_usage(), ticket).await,
+            Ok(answer) if answer.status().is_success() && is_event_stream(answer.headers()) => {
+                self.stream(answer, inbound.hides_usage(), ticket).await
+            }
             Ok(answer) => whole(answer, ticket).await,
             Err(error) => Err(ticket.cut_off(reason(&error))),
         }

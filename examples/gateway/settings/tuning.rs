@@ -32,6 +32,9 @@ pub struct Tuning {
     pub predict_for: Option<Seconds>,
 
     /// Waiting requests above which a rank gets no more while another can serve, or off [default: 8]
+    ///
+    /// Judged by loads that are at most a second old: as a relay pushes them, or with a --load-interval of a second or so. With
+    /// --overload-shed, by all that count.
     #[arg(long, value_name = "COUNT")]
     pub overload_waiting: Option<Limit>,
 

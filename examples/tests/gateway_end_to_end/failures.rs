@@ -2,9 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
 use kv_examples::gateway::{Gateway, Settings};
 use kv_examples::mock_engine::{MockConfig, MockFleet};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::site::{Answer, Site, client, completion, eventually, fast, free_ports, prompt, settings, spec};
 
@@ -63,6 +68,52 @@ async fn a_stream_that_breaks_off_ends_with_an_error_in_its_own_form() {
     let rank = site.ranks().await.remove(0);
     assert_eq!((&rank["failures"], &rank["in_flight"]), (&1.into(), &0.into()));
     site.stop().await;
+}
+
+/// An engine that answers a request as its client's header `x-answer` says, with a status and a content type.
+async fn refusing() -> String {
+    let answer = async |headers: HeaderMap| {
+        let (status, kind) = headers["x-answer"].to_str().unwrap().split_once(' ').unwrap();
+        let status = StatusCode::from_bytes(status.as_bytes()).unwrap();
+        (status, [(CONTENT_TYPE, kind.to_owned())], r#"data: {"error": {"message": "no"}}"#)
+    };
+    let models = r#"{"data": [{"id": "mock"}]}"#;
+    let router = Router::new().route("/v1/models", get(async move || models)).route("/v1/completions", post(answer));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+// An error is no first token: no prompt was computed, whose prefix siblings could use, or whose time says how fast prompts are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_answered_with_an_error_has_no_first_token() {
+    let engines = vec![refusing().await.parse().unwrap()];
+    let gateway = Gateway::start(Settings { listen: "127.0.0.1:0".to_owned(), engines, ..Settings::default() }).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(10), gateway.all_ready()).await.expect("it lists its models");
+    let url = |path| format!("http://{}{path}", gateway.address());
+    let body = json!({"model": "mock", "prompt": prompt(1, 64), "max_tokens": 9, "stream": true});
+    let metrics = async || client().get(url("/metrics")).send().await.unwrap().text().await.unwrap();
+    let mut failed = 0;
+    for status in [400, 429, 500] {
+        for kind in ["application/json", "text/event-stream"] {
+            let request = client().post(url("/v1/completions")).header("x-answer", format!("{status} {kind}"));
+            let answer = request.json(&body).send().await.unwrap();
+            assert_eq!((answer.status().as_u16(), answer.headers()[CONTENT_TYPE].to_str().unwrap()), (status, kind));
+            assert_eq!(answer.text().await.unwrap(), r#"data: {"error": {"message": "no"}}"#);
+            failed += 1;
+            let metrics = metrics().await;
+            for line in
+                [format!("kv_request_outcomes_total{{outcome=\"failed\"}} {failed}\n"), "kv_predicted_prefixes 0\n".to_owned()]
+            {
+                assert!(metrics.contains(&line), "{status} {kind}: {line} is absent from:\n{metrics}");
+            }
+        }
+    }
+    let request = client().post(url("/v1/completions")).header("x-answer", "200 text/event-stream");
+    request.json(&body).send().await.unwrap().text().await.unwrap();
+    assert!(!metrics().await.contains("kv_predicted_prefixes 0\n"), "an answer is expected to leave its prefix behind");
+    gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
