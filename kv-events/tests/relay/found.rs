@@ -122,3 +122,37 @@ fn a_number_that_was_never_the_publishers_is_found_out_by_its_replay_socket() {
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.unknown_before, status.live_blocks), (Some(0), 0, 1), "{:?}", status.counts);
 }
+
+/// Seeds 46717, 61551 and 11625: the connection is older than the life that its replay socket told of, and what the former life sent is
+/// still on its way.
+#[test]
+fn what_a_former_life_sent_is_not_taken_for_the_one_that_was_replayed() {
+    let (mut relay, mut former, mut publisher) = (Relay::new(NOW, 7, Options::default()), Publisher::new(9), Publisher::new(9));
+    let late: Vec<_> = (0..4).map(|block| former.publish(&serve(&[block]))).collect();
+    (4..7).for_each(|block| _ = publisher.publish(&serve(&[block])));
+    relay.handle_connected(NOW, 0);
+    let answer_all = |relay: &mut Relay, publisher: &Publisher| {
+        while let Some(request) = relay.poll_request() {
+            answer(relay, publisher, request, ReplayEnd::Complete);
+        }
+    };
+    answer_all(&mut relay, &publisher);
+    for (sequence, payload) in &late {
+        relay.handle_live(NOW, 0, *sequence, payload);
+        answer_all(&mut relay, &publisher);
+    }
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.live_blocks, status.counts.outlived), (Some(2), publisher.names().len(), 4));
+    // Its own messages are known, and what follows them is taken at once.
+    let (sequence, payload) = publisher.replay(2).remove(0);
+    relay.handle_live(NOW, 0, sequence, &payload);
+    publish(&mut relay, &mut publisher, &serve(&[7]));
+    assert_eq!((relay.status(0).unwrap().last, relay.poll_request()), (Some(3), None));
+    // A later life's message under a number that is known is told from a former life's by asking.
+    let mut relay = Relay::new(NOW, 7, Options::default());
+    relay.handle_connected(NOW, 0);
+    answer_all(&mut relay, &former);
+    publish(&mut relay, &mut publisher, &serve(&[8]));
+    answer_all(&mut relay, &publisher);
+    assert_eq!(relay.status(0).unwrap().live_blocks, publisher.names().len());
+}

@@ -58,7 +58,7 @@ impl<I: Index> Gateway<I> {
             Live::Message(frames) => {
                 if let Ok(message) = frame::live(frames) {
                     let delivery = Delivery::decode(&message);
-                    self.heard = number_of(delivery.batch.timestamp_s).or(self.heard);
+                    self.heard = self.heard.max(number_of(delivery.batch.timestamp_s));
                     self.follower.handle_live(now + self.ahead, delivery);
                 }
             }

@@ -179,7 +179,7 @@ impl<I: Index> Reader<I> {
             Sent::Update(update) => {
                 (self.heard, self.pause) = (true, PAUSE.0);
                 if let News::Batch { batch, .. } = &update.news {
-                    self.gateway.heard = number_of(batch.timestamp_s).or(self.gateway.heard);
+                    self.gateway.heard = self.gateway.heard.max(number_of(batch.timestamp_s));
                 }
                 self.gateway.relayed(now, *update)
             }
