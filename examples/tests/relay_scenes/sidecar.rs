@@ -87,9 +87,8 @@ async fn load_is_passed_on(dialect: Dialect) {
     let mut reader = scene.subscribe();
     scene.request(1, 2_000);
     let is_running = |update: &Update| update.load.as_ref().is_some_and(|load| load.core.running == 1);
-    let is_beat = |update: &Update| matches!(update.news, News::Heartbeat { .. });
-    let beat = next_of(&mut reader, "a heartbeat of a request that runs", |update| is_beat(update) && is_running(update)).await;
-    let core = beat.load.unwrap().core;
+    let running = next_of(&mut reader, "a request that runs", is_running).await;
+    let core = running.load.unwrap().core;
     assert!(core.kv_usage > 0.0 && core.waiting == 0, "{core:?}");
     next_of(&mut reader, "a rate", |update| update.load.as_ref().is_some_and(|load| load.core.tokens_per_s > 0.0)).await;
     scene.request(2, 1);

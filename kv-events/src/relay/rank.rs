@@ -459,8 +459,8 @@ impl Rank {
     /// Passes a message of the live socket on once the socket is known to bring the life that a replay has begun. Before it does, it
     /// brings what the former life sent: the replay socket is asked whether it knows the message.
     fn prove(&mut self, now: Duration, kept: Kept, seen: Seen, tries: u32) -> Option<Kept> {
-        if !self.unproven || seen == Seen::Same {
-            self.unproven = false;
+        self.unproven &= seen != Seen::Same;
+        if !self.unproven || self.doubted.is_some() {
             return Some(kept);
         }
         if self.options.replays && tries == 0 {
@@ -473,10 +473,8 @@ impl Rank {
             return None;
         }
         // Nobody says whose it is.
-        self.unproven = false;
-        if self.numbers.last.is_some_and(|last| kept.sequence > last) {
-            self.doubted = self.doubted.or(self.numbers.last);
-        }
+        self.doubted = self.numbers.last;
+        self.unproven = self.doubted.is_some();
         Some(kept)
     }
 

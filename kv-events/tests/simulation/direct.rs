@@ -63,7 +63,8 @@ impl<I: Index> Direct<I> {
             Trust::Exact | Trust::ExactAsOf { .. } if site.source.link.up && !gateway.is_of_this_life(site.engine()) => {
                 Err("connected to another life, and called exact")
             }
-            Trust::ExactAsOf { .. } if !site.replays && gateway.last != gateway.heard => {
+            // What was overtaken on its own connection is a restart, or stale: which of both came last says nothing.
+            Trust::ExactAsOf { .. } if !site.replays && !site.source.link.has_swapped && gateway.last != gateway.heard => {
                 Err("exact as of another batch than the last that came")
             }
             _ => Ok(()),

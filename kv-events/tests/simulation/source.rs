@@ -38,6 +38,7 @@ pub(crate) struct Source {
 
 /// The connection from the publisher to its listener: in order, but not without losses.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault by itself")]
 pub(crate) struct Link {
     pub(crate) up: bool,
     /// Counts connections.
@@ -48,6 +49,8 @@ pub(crate) struct Link {
     lag_next: u8,
     duplicate_next: bool,
     swap_next: bool,
+    /// Messages have overtaken each other.
+    pub(crate) has_swapped: bool,
     /// A message that waits for the next one to overtake it.
     overtaken: Option<Vec<Vec<u8>>>,
     pub(crate) delay: Duration,
@@ -116,7 +119,7 @@ impl Link {
         }
         let frames = message(batch.sequence, &batch.payload);
         if std::mem::take(&mut self.swap_next) {
-            self.overtaken = Some(frames);
+            (self.overtaken, self.has_swapped) = (Some(frames), true);
             return Vec::new();
         }
         let times = 1 + usize::from(std::mem::take(&mut self.duplicate_next));

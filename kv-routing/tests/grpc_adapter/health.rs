@@ -107,3 +107,10 @@ async fn a_watch_on_a_server_that_dies_says_so() {
     let error = timeout(5_000 * MS, watch.next()).await.expect("at once").unwrap_err();
     assert_eq!(error.failure(), PollFailure::Transport, "{error}");
 }
+
+// Defect 31: a client that asks more often whether the connection lives is sent away by grpc-core's servers (GOAWAY, too_many_pings).
+#[test]
+fn nobody_is_pinged_more_often_than_servers_bear() {
+    let (every, answered_within) = kv_routing::limits::GRPC_KEEPALIVE;
+    assert!(every >= Duration::from_secs(30) && answered_within >= Duration::from_secs(10));
+}
