@@ -5,6 +5,7 @@
 //! is rebuilt from its documentation: (active prefill tokens + uncached prompt tokens) in blocks, and active decode blocks; the picker
 //! takes the lowest. What its host computes anew for each request, a projection of every worker's load, is kept up to date
 //! here and not charged.
+#![expect(clippy::zero_sized_map_values, reason = "what the peer's function takes")]
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -51,7 +52,7 @@ impl Dynamo {
             pool,
             policy: WorkerSelectionPolicy::new(config.clone(), "bench", vec![Box::new(FewestBlocks)], Box::new(Lowest)),
             config,
-            workers: HashMap::new(),
+            workers: HashMap::default(),
             request: request(),
             prompt: Vec::new(),
             events: 0,
@@ -140,7 +141,7 @@ fn request() -> SchedulingRequest {
         kv_transfer_candidates: None,
         retain_kv_transfer_chain: false,
         shared_cache_hits: None,
-        worker_loads: Default::default(),
+        worker_loads: HashMap::default(),
         resp_tx: None,
     }
 }
