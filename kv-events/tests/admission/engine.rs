@@ -55,6 +55,25 @@ fn a_stream_that_is_mistrusted_is_asked_for_whole_and_cleared_only_if_it_can_be_
     assert!(!rig.follower.handle_mistrusted(rig.now) && !Rig::at(ALONE, 5).follower.handle_mistrusted(rig.now));
 }
 
+/// Found by a million seeds: the replay socket was silent while a stream was joined late, and told the next life when it was asked for a
+/// repair; what the life before it had sent came last, with the number that followed.
+#[test]
+fn what_a_former_life_sent_is_not_taken_for_the_life_that_repaired_the_stream() {
+    let mut rig = Rig::new(REPLAYS);
+    rig.connect();
+    rig.lives(1, 1..=3);
+    assert_eq!(rig.answer([], ReplayOutcome::Incomplete), "1 2 3");
+    assert_eq!(degraded(&rig).unknown_before, 1);
+    assert_eq!(rig.pass(1), "?0");
+    assert_eq!(rig.replay_to(2, 3, COMPLETE), "clear 0 1 2 3 ?3");
+    assert_eq!(rig.trust(), "exact");
+    assert_eq!(rig.lives(1, 4..=4), "?3", "whose is it?");
+    rig.replay_to(2, 3, COMPLETE);
+    assert_eq!((rig.follower.position().unwrap().sequence, rig.follower.counts().foreign), (3, 1));
+    // Once the connection shows a batch of the new life, what follows is taken as it comes.
+    assert_eq!(rig.lives(2, 3..=4), "4");
+}
+
 /// D15, 1.6 (i): the new life's numbers are past ours by the time the connection is back.
 #[test]
 fn a_restart_that_a_disconnection_hid_is_found_by_what_its_batches_say() {
