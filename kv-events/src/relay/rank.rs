@@ -460,7 +460,7 @@ impl Rank {
     /// brings what the former life sent: the replay socket is asked whether it knows the message.
     fn prove(&mut self, now: Duration, kept: Kept, seen: Seen, tries: u32) -> Option<Kept> {
         self.unproven &= seen != Seen::Same;
-        if !self.unproven || self.doubted.is_some() {
+        if !self.unproven {
             return Some(kept);
         }
         if self.options.replays && tries == 0 {
@@ -472,9 +472,11 @@ impl Rank {
             self.counts.outlived += 1;
             return None;
         }
-        // Nobody says whose it is.
-        self.doubted = self.numbers.last;
-        self.unproven = self.doubted.is_some();
+        // Nobody says whose it is: what is held cannot be joined with what comes.
+        if self.numbers.last.is_some() {
+            self.begin_life(Restart::TooMuchLost);
+        }
+        self.unproven = false;
         Some(kept)
     }
 
