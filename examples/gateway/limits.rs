@@ -43,8 +43,9 @@ pub(crate) const POLL_MAX: Duration = Duration::from_secs(5);
 /// Longest wait for an engine's `/tokenize`. Beyond it, the request is better off routed by load.
 pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
 
-/// How often an engine that pushes no load is asked for it: what routers in the field do. Half as much again is how long an answer counts.
-pub(crate) const LOAD_EVERY: Duration = kv_routing::limits::LOAD_POLL_EVERY;
+/// How often an engine that pushes no load is asked for it: as long as an account of overload is believed. With the ten seconds of routers
+/// in the field, overload would steer in one second of ten. An answer is one page of text.
+pub(crate) const LOAD_EVERY: Duration = kv_routing::limits::OVERLOAD_BELIEVED_FOR;
 
 /// How long a session is remembered by default: a conversation that is quiet for longer has been evicted.
 pub(crate) const SESSION_FOR: Duration = Duration::from_hours(1);

@@ -19,7 +19,7 @@ use crate::gateway::limits::{LOAD_EVERY, SESSION_FOR};
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Decisions (in the file: the table [decision])")]
 pub struct Tuning {
-    /// How often an engine that pushes no load is asked for it (/metrics, or SGLang's /v1/loads), in seconds; 0: never [default: 10]
+    /// How often an engine that pushes no load is asked for it (/metrics, or SGLang's /v1/loads), in seconds; 0: never [default: 1]
     #[arg(long, value_name = "SECONDS")]
     pub load_interval: Option<Seconds>,
 
@@ -33,8 +33,8 @@ pub struct Tuning {
 
     /// Waiting requests above which a rank gets no more while another can serve, or off [default: 8]
     ///
-    /// Judged by loads that are at most a second old: as a relay pushes them, or with a --load-interval of a second or so. With
-    /// --overload-shed, by all that count.
+    /// Judged by loads that are at most a second old: with a longer --load-interval, only for a second after each. With --overload-shed, by
+    /// all that count.
     #[arg(long, value_name = "COUNT")]
     pub overload_waiting: Option<Limit>,
 

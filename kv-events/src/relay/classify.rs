@@ -88,7 +88,8 @@ pub enum Restart {
     OtherMessage,
     /// Its replay socket does not know the last number any more, and no later one.
     LastForgotten,
-    /// So much was lost that what is held is worth nothing. The publisher may be the same.
+    /// So much was lost that what is held is worth nothing, or nobody says whether it belongs to what comes. The publisher may be the
+    /// same.
     TooMuchLost,
     /// Something was missing, and the publisher, which is the same, is asked for everything once more.
     Relearned,

@@ -14,7 +14,8 @@
 //! its deadline, or by a reconnection; no stream ever waits for a socket that does not answer for longer than that.
 //!
 //! A replay is asked from a few numbers below the last one, and what it says there is compared with what was seen: see
-//! [`classify`](super::classify). A number that is missing at the *start* of an answer is gone at the publisher: it is lost. One that
+//! [`classify`](super::classify). A life that a replay has begun may be younger than what the live socket still brings, which is not taken
+//! before the replay socket knows it. A number that is missing at the *start* of an answer is gone at the publisher: it is lost. One that
 //! is missing in the middle was dropped on the way (a ROUTER drops what a slow reader leaves): it is asked for again.
 
 use std::collections::VecDeque;
