@@ -156,3 +156,24 @@ fn what_a_former_life_sent_is_not_taken_for_the_one_that_was_replayed() {
     answer_all(&mut relay, &publisher);
     assert_eq!(relay.status(0).unwrap().live_blocks, publisher.names().len());
 }
+
+/// Seed 710617: the replay socket said nothing when it was asked, and what the former life had sent was joined to what it had told before.
+#[test]
+fn where_nobody_says_whose_a_message_is_it_is_not_joined_to_what_is_held() {
+    let (mut relay, mut former, mut publisher) = (Relay::new(NOW, 7, Options::default()), Publisher::new(9), Publisher::new(9));
+    let late = (0..4).map(|block| former.publish(&serve(&[block]))).last().unwrap();
+    (4..7).for_each(|block| _ = publisher.publish(&serve(&[block])));
+    relay.handle_connected(NOW, 0);
+    while let Some(request) = relay.poll_request() {
+        answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    }
+    let told = relay.status(0).unwrap();
+    assert_eq!((told.last, told.unknown_before), (Some(2), 0));
+    relay.handle_live(NOW, 0, late.0, &late.1);
+    while let Some(request) = relay.poll_request() {
+        relay.handle_replay_end(NOW, request, ReplayEnd::Incomplete);
+    }
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.unknown_before, status.live_blocks), (Some(3), 3, 1), "alone, and said to be not all");
+    assert_ne!(status.incarnation, told.incarnation);
+}
