@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost::{Ask, Costs};
 use crate::router::{Branch, Choice, NoCandidate, Router};
-use crate::select::{Draw, Scratch, Standing, apart, cheapest, eligible, soften};
+use crate::select::{Draw, Fallback, Scratch, Standing, apart, cheapest, eligible, soften};
 use crate::{Candidate, limits};
 
 /// What decides among the workers that may be chosen.
@@ -56,8 +56,11 @@ impl Router {
         }
         let table = Table { router: self, ask, candidates, seed };
         let (branch, place) = match standing {
-            Standing::Only(fallback) => (Branch::Fallback(fallback), table.fewest_in_flight(&scratch.eligible)),
             Standing::Eligible => table.choose(scratch),
+            Standing::Only(fallback @ Fallback::Overloaded) => (Branch::Fallback(fallback), table.choose(scratch).1),
+            Standing::Only(fallback @ Fallback::Vetoed) => {
+                (Branch::Fallback(fallback), table.fewest_in_flight(&scratch.eligible))
+            }
         };
         Ok(table.choice(branch, place.ok_or(NoCandidate::EmptyPool)?, scratch))
     }

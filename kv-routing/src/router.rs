@@ -9,7 +9,7 @@ use crate::cost::{
 use crate::limits::{PREFILL_TOKENS_PER_S, TOKENS_PER_S_MIN};
 use crate::policy::Policy;
 use crate::record::{Decision, Record, Scored};
-use crate::select::{Blend, Fallback, Gates, Scratch};
+use crate::select::{Blend, Fallback, Gates, Scratch, counted};
 use crate::{Candidate, Fleet, Request, Threshold};
 
 /// How workers are chosen. Without state: one value serves any number of threads.
@@ -190,7 +190,8 @@ impl Router {
     /// What the candidates that may be chosen have in common.
     pub fn fleet(&self, candidates: &[Candidate]) -> Fleet {
         let (mut eligible, mut in_flight, mut rates, mut rate_sum) = (0u32, 0u64, 0u32, 0.0);
-        for candidate in candidates.iter().filter(|candidate| candidate.is_eligible()) {
+        let counts = counted(candidates);
+        for candidate in candidates.iter().filter(|candidate| counts(candidate)) {
             eligible += 1;
             in_flight += u64::from(candidate.load.in_flight);
             if let Some(rate) = candidate.load.live_rate() {
@@ -209,15 +210,17 @@ impl Router {
         let tokens_per_s = measured.max(self.tokens_per_s).clamp(TOKENS_PER_S_MIN, f64::MAX);
         let fleet = Fleet { eligible, in_flight_mean, tokens_per_s, least_wait_s: None };
         let ask = Ask { fleet, ..Ask::default() };
-        let reporting = candidates.iter().filter(|candidate| candidate.load.reported && candidate.is_eligible());
+        let counts = counted(candidates);
+        let reporting = candidates.iter().filter(|candidate| candidate.load.reported && counts(candidate));
         let least_wait_s = reporting.map(|candidate| self.wait.queue_s(&ask, candidate)).reduce(f64::min);
         Fleet { least_wait_s: least_wait_s.filter(|wait_s| wait_s.is_finite()), ..fleet }
     }
 
     /// What is asked of every candidate.
     pub(crate) fn ask(&self, request: Request, fleet: Fleet, candidates: &[Candidate]) -> Ask {
-        let eligible = candidates.iter().filter(|candidate| self.policy == Policy::Blend && candidate.is_eligible());
-        let credits = eligible.map(|candidate| self.prefill.credit_tokens(&request, candidate));
+        let counts = counted(candidates);
+        let counted = candidates.iter().filter(|candidate| self.policy == Policy::Blend && counts(candidate));
+        let credits = counted.map(|candidate| self.prefill.credit_tokens(&request, candidate));
         Ask { request, fleet, best_credit_tokens: credits.fold(0.0, f64::max) }
     }
 

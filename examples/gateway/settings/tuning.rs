@@ -46,7 +46,7 @@ pub struct Tuning {
     #[arg(long)]
     pub no_overload_protection: bool,
 
-    /// Answer 503 with Retry-After when all that could serve are overloaded, instead of choosing the least loaded of them
+    /// Answer 503 with Retry-After when all that could serve are overloaded, instead of choosing among them
     #[arg(long)]
     pub overload_shed: bool,
 

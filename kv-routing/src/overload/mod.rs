@@ -34,7 +34,7 @@
 //! | if some worker is | choose from | how |
 //! |---|---|---|
 //! | ready, not vetoed, not overloaded | these | as the policy says |
-//! | ready, not vetoed | these; if overload is shed, [nobody](crate::NoCandidate::Shed) | the least loaded |
+//! | ready, not vetoed | these; if overload is shed, [nobody](crate::NoCandidate::Shed) | as the policy says |
 //! | ready | these; if overload is shed, who of them is not overloaded, or [nobody](crate::NoCandidate::Shed) | the least loaded |
 //! | none of these | [nobody](crate::NoCandidate::NoneReady) | |
 //!

@@ -174,6 +174,10 @@ impl Pool {
 
     /// What those who may be chosen have in common; the shortest queue is that of `shortlist`.
     pub(super) fn fleet(&self, router: &Router, shortlist: &[Candidate]) -> Fleet {
+        if self.eligible.is_empty() {
+            // Then the shortlist is all of them.
+            return router.fleet(shortlist);
+        }
         let rate_sum = crate::cost::number(self.rate_sum);
         router.fleet_of(row_number(self.eligible.len()), self.in_flight, self.rates, rate_sum, shortlist)
     }
@@ -182,9 +186,10 @@ impl Pool {
         self.rows.get(worker.0 as usize).copied().filter(|&row| row != NOBODY)
     }
 
-    /// Whether a worker of this id is in the pool and may be chosen.
+    /// Whether a worker of this id is in the pool and may be chosen, or nobody may: then it may be the last resort.
     pub(super) fn may_be_chosen(&self, worker: WorkerId) -> bool {
-        self.eligible_ids.get(worker.0 as usize / 64).is_some_and(|word| word >> (worker.0 % 64) & 1 == 1)
+        self.eligible.is_empty()
+            || self.eligible_ids.get(worker.0 as usize / 64).is_some_and(|word| word >> (worker.0 % 64) & 1 == 1)
     }
 
     /// Counts a row among the eligible, if it is one.

@@ -8,7 +8,8 @@ use crate::{Candidate, NoCandidate, Router};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
-    /// The least loaded of those that are overloaded, for nobody is not.
+    /// One of those that are overloaded, for nobody is not: as the policy chooses among any. Where all have too much, what a prefix saves
+    /// counts most.
     Overloaded,
     /// The least loaded of those that are vetoed, for nobody else is ready.
     Vetoed,
@@ -19,8 +20,14 @@ pub enum Fallback {
 pub(crate) enum Standing {
     /// Those whom nothing speaks against.
     Eligible,
-    /// Those of the last resort, of whom the least loaded is to be taken.
+    /// Those of the last resort.
     Only(Fallback),
+}
+
+/// Of whom the fleet's means are made: of those whom nothing speaks against or, if there is nobody, of those that are overloaded.
+pub(crate) fn counted(candidates: &[Candidate]) -> impl Fn(&Candidate) -> bool + Copy {
+    let some = candidates.iter().any(Candidate::is_eligible);
+    move |candidate| if some { candidate.is_eligible() } else { candidate.ready && !candidate.vetoed }
 }
 
 /// Writes the places of those who may be chosen into `out`.

@@ -10,7 +10,7 @@ mod ties;
 
 pub use blend::Blend;
 pub use eligible::Fallback;
-pub(crate) use eligible::{Standing, eligible};
+pub(crate) use eligible::{Standing, counted, eligible};
 pub use gate::Gates;
 pub use scratch::Scratch;
 pub(crate) use scratch::apart;

@@ -46,7 +46,7 @@ fn chosen(router: &Router, fleet: [Candidate; 2]) -> String {
         Ok(choices) => {
             let is_fallback = choices.iter().any(|choice| choice.1);
             let words: Vec<String> = choices.into_iter().map(|(at, _)| word(fleet[at])).collect();
-            format!("{}{}", if is_fallback { "at least load: " } else { "" }, words.join(" + "))
+            format!("{}{}", if is_fallback { "last resort: " } else { "" }, words.join(" + "))
         }
         Err(NoCandidate::Shed { .. }) => "shed".to_owned(),
         Err(_) => "nobody".to_owned(),

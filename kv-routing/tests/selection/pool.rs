@@ -49,12 +49,18 @@ fn a_small_pool_is_decided_as_its_slice_is() {
         Candidate { overlap, ..*pool.candidate(WorkerId(worker)).unwrap() }
     };
     let slice: Vec<Candidate> = (0..20).map(with).collect();
-    for policy in [Policy::Blend, Policy::CacheAware] {
-        let of_slice = Router::new(policy).decide(REQUEST, &slice, 3).unwrap().choice;
-        let of_pool = pool.decide(&Router::new(policy), REQUEST, &lookup(&found), None, 3).unwrap();
-        assert_eq!((of_pool.choice.worker, of_pool.choice.costs), (of_slice.worker, of_slice.costs), "{policy:?}");
-        assert_eq!(of_pool.record.replay(), Ok(of_pool.choice));
-    }
+    let same = |pool: &Pool, slice: &[Candidate]| {
+        for policy in [Policy::Blend, Policy::CacheAware] {
+            let of_slice = Router::new(policy).decide(REQUEST, slice, 3).unwrap().choice;
+            let of_pool = pool.decide(&Router::new(policy), REQUEST, &lookup(&found), None, 3).unwrap();
+            assert_eq!((of_pool.choice.worker, of_pool.choice.costs), (of_slice.worker, of_slice.costs), "{policy:?}");
+            assert_eq!(of_pool.record.replay(), Ok(of_pool.choice));
+        }
+    };
+    same(&pool, &slice);
+    let overloaded: Vec<Candidate> = slice.iter().map(|candidate| Candidate { overloaded: true, ..*candidate }).collect();
+    (0..20).for_each(|worker| pool.update(WorkerId(worker), |candidate| candidate.overloaded = true).unwrap());
+    same(&pool, &overloaded);
 }
 
 #[test]
