@@ -124,7 +124,10 @@ impl Live {
                     self.store(PendingStore { group, tier, parent, blocks, namespace, detail: units });
                 }
                 Change::Announce { group, tier, names } => names.iter().for_each(|&name| self.announce(group, tier, name)),
-                Change::Remove { group, tier, names } => names.iter().for_each(|&name| self.remove(group, tier, name)),
+                Change::Remove { group, tier, names } => {
+                    self.names.fetch(names.iter().map(|name| self.names.key(name.0)));
+                    names.iter().for_each(|&name| self.remove(group, tier, name));
+                }
                 Change::Clear => self.clear(),
             }
         }
