@@ -111,7 +111,7 @@ pub struct Fleet {
     pub in_flight_mean: f64,
     /// Prompt tokens that one computes in a second: the mean over those that compute something now, at least the router's setting.
     pub tokens_per_s: f64,
-    /// The shortest queue among those that report, in seconds.
+    /// The shortest queue among those that report, in seconds: what those that do not are taken to have. Nothing where all report.
     pub least_wait_s: Option<f64>,
 }
 

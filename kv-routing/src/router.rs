@@ -209,6 +209,9 @@ impl Router {
         let measured = if rates == 0 { 0.0 } else { rate_sum / f64::from(rates) };
         let tokens_per_s = measured.max(self.tokens_per_s).clamp(TOKENS_PER_S_MIN, f64::MAX);
         let fleet = Fleet { eligible, in_flight_mean, tokens_per_s, least_wait_s: None };
+        if candidates.iter().all(|candidate| candidate.load.reported) {
+            return fleet;
+        }
         let ask = Ask { fleet, ..Ask::default() };
         let counts = counted(candidates);
         let reporting = candidates.iter().filter(|candidate| candidate.load.reported && counts(candidate));
@@ -224,7 +227,8 @@ impl Router {
         Ask { request, fleet, best_credit_tokens: credits.fold(0.0, f64::max) }
     }
 
-    /// What `candidate` costs under this router's policy.
+    /// What `candidate` costs under this router's policy. Inlined, so that what is the same for all is worked out once.
+    #[inline]
     pub(crate) fn costs(&self, ask: &Ask, candidate: &Candidate, own_s: f64) -> Costs {
         if !self.policy.looks_at_costs() {
             return Costs::default();

@@ -2,8 +2,9 @@
 //!
 //! An id takes 1, 2, 3 or 5 bytes, as its first one says, so where the next starts is known only after this one was looked at: two
 //! reads of memory and an addition, one after the other, whatever else the processor could do. And as ids of different
-//! length mix at random, a branch for each would be mispredicted for every second one. So the step that would lead on is worked
-//! out for every byte first, which the compiler does for many bytes at a time; then one read and one addition lead from an id to the next.
+//! length mix at random, a branch for each would be mispredicted for every second one. So the step that would lead on, and the one
+//! after it, are worked out for every byte first, which the compiler does for many bytes at a time; then one read and one
+//! addition lead from an id to the next but one.
 
 use rmp::Marker;
 
@@ -32,26 +33,47 @@ pub(super) fn read(bytes: &[u8], count: usize, out: &mut Vec<u32>) -> usize {
 /// group tells of them all.
 #[inline]
 fn read_window(window: &[u8; PLACES + WORD], out: &mut [u32]) -> (usize, usize) {
-    let mut steps = [0; PLACES];
-    for (step, first) in steps.iter_mut().zip(window) {
-        *step = step_from(*first);
-    }
-    steps[WINDOW..].fill(0);
+    let steps = steps(window);
+    let twos = two_steps(&steps);
     let (mut at, mut read) = (0, 0);
     for group in out.as_chunks_mut::<GROUP>().0 {
-        let (start, mut step) = (at, 0);
-        for id in group {
-            step = steps[at];
-            *id = id_at(window, at, step);
+        let (start, mut last) = (at, 0);
+        for [first, second] in group.as_chunks_mut::<2>().0 {
+            let step = steps[at];
             // Never beyond the last place: this only says so.
-            at = (at + usize::from(step)) % PLACES;
+            let between = (at + usize::from(step)) % PLACES;
+            last = steps[between];
+            *first = id_at(window, at, step);
+            *second = id_at(window, between, last);
+            at = (at + usize::from(twos[at])) % PLACES;
         }
-        if step == 0 {
+        if last == 0 {
             return (read + steps_from(start, &steps), at);
         }
         read += GROUP;
     }
     (read, at)
+}
+
+/// For each place, the step from it; none from those behind the window.
+#[inline]
+fn steps(window: &[u8; PLACES + WORD]) -> [u8; PLACES + WORD] {
+    let mut steps = [0; PLACES + WORD];
+    for (step, first) in steps[..WINDOW].iter_mut().zip(window) {
+        *step = step_from(*first);
+    }
+    steps
+}
+
+/// For each place, the step from it and the one after that. Just the step where there is none after it.
+#[inline]
+fn two_steps(steps: &[u8; PLACES + WORD]) -> [u8; PLACES] {
+    let shifted = |by: usize| steps[by..].first_chunk::<PLACES>().expect("no id is longer than a word");
+    let (now, one, two, three, five) = (shifted(0), shifted(1), shifted(2), shifted(3), shifted(5));
+    std::array::from_fn(|at| {
+        let after = |bytes, step| if now[at] == bytes { step } else { 0 };
+        now[at] + (after(1, one[at]) | after(2, two[at]) | after(3, three[at]) | after(5, five[at]))
+    })
 }
 
 /// The id of `step` bytes at `at`.
@@ -64,7 +86,7 @@ fn id_at(window: &[u8; PLACES + WORD], at: usize, step: u8) -> u32 {
 }
 
 /// How many steps lead on from `at`.
-fn steps_from(mut at: usize, steps: &[u8; PLACES]) -> usize {
+fn steps_from(mut at: usize, steps: &[u8; PLACES + WORD]) -> usize {
     let mut count = 0;
     while steps[at % PLACES] > 0 {
         (at, count) = (at + usize::from(steps[at % PLACES]), count + 1);

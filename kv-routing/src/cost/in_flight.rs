@@ -27,6 +27,7 @@ impl CostFunction for InFlight {
         "in-flight"
     }
 
+    #[inline]
     fn cost_s(&self, ask: &Ask, candidate: &Candidate) -> f64 {
         let requests = requests(&candidate.load);
         let books = number(candidate.load.kept_tokens);

@@ -7,6 +7,7 @@ use crate::limits::RATE_SPREAD;
 /// Prompt tokens that `candidate` computes in a second: what its settings say, or what was measured, at most [`RATE_SPREAD`] times
 /// off the fleet's mean. A rate is what a worker was asked for as much as what it can do, and one that has little to do must not
 /// be given less for it.
+#[inline]
 pub fn pace(ask: &Ask, candidate: &Candidate) -> f64 {
     if let Some(rate) = candidate.overrides.tokens_per_s.filter(|rate| rate.is_finite() && *rate > 0.0) {
         return f64::from(rate);

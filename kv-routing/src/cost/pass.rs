@@ -30,6 +30,7 @@ impl CostFunction for Pass {
         "pass"
     }
 
+    #[inline]
     fn cost_s(&self, ask: &Ask, candidate: &Candidate) -> f64 {
         let load = &candidate.load;
         let has_queue = load.queued_tokens > 0 || (load.reported && load.waiting > 0);

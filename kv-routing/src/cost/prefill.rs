@@ -33,6 +33,7 @@ impl Default for Prefill {
 
 impl Prefill {
     /// What the worker's overlap is worth, in tokens that need not be computed: never more than the prompt has.
+    #[inline]
     pub fn credit_tokens(&self, request: &Request, candidate: &Candidate) -> f64 {
         let overlap = &candidate.overlap;
         let mut left = request.prompt_tokens;
@@ -57,6 +58,7 @@ impl CostFunction for Prefill {
         "prefill"
     }
 
+    #[inline]
     fn cost_s(&self, ask: &Ask, candidate: &Candidate) -> f64 {
         let uncached = number(ask.request.prompt_tokens) - self.credit_tokens(&ask.request, candidate);
         seconds(uncached, pace(ask, candidate))

@@ -26,6 +26,7 @@ impl CostFunction for Pressure {
         "pressure"
     }
 
+    #[inline]
     fn cost_s(&self, ask: &Ask, candidate: &Candidate) -> f64 {
         let usage = candidate.load.usage().unwrap_or(0.0).min(KV_USAGE_BELIEVED_MAX);
         weight_or_0(self.weight_s) * usage / (1.0 - usage) * company(ask, candidate)

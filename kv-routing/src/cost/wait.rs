@@ -25,10 +25,12 @@ impl Default for Wait {
 
 impl Wait {
     /// Seconds of what is known to be queued.
+    #[inline]
     pub(crate) fn queue_s(&self, ask: &Ask, candidate: &Candidate) -> f64 {
         seconds(self.queued_tokens(&candidate.load), pace(ask, candidate))
     }
 
+    #[inline]
     fn queued_tokens(&self, load: &Load) -> f64 {
         let counts_requests_only = load.reported && load.queued_tokens == 0;
         let waiting = if counts_requests_only { f64::from(load.waiting) } else { 0.0 };
@@ -41,6 +43,7 @@ impl CostFunction for Wait {
         "wait"
     }
 
+    #[inline]
     fn cost_s(&self, ask: &Ask, candidate: &Candidate) -> f64 {
         let others = if candidate.load.reported { None } else { ask.fleet.least_wait_s };
         self.queue_s(ask, candidate) + others.map_or(0.0, weight_or_0)

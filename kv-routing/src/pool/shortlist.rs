@@ -31,7 +31,9 @@ impl Pool {
         scratch: &mut Scratch,
     ) {
         scratch.begin(self.members.len());
-        let mut gathering = Gathering { pool: self, request, lookup, scratch };
+        let prompt = usize::try_from(request.prompt_tokens).unwrap_or(usize::MAX);
+        let reusable = lookup.scheme.reusable_in(prompt) as u64;
+        let mut gathering = Gathering { pool: self, request, lookup, reusable, scratch };
         // Whoever may be chosen only as a last resort is found by looking at all.
         let all = self.len() <= POOL_SCAN_MAX || self.eligible.is_empty() || router.gates.read_memory();
         if router.policy.looks_at_overlap() {
@@ -67,6 +69,8 @@ struct Gathering<'a, 'b> {
     pool: &'a Pool,
     request: Request,
     lookup: &'a Lookup<'a>,
+    /// Blocks of the prompt without the last token, which is always computed.
+    reusable: u64,
     scratch: &'b mut Scratch,
 }
 
@@ -172,20 +176,18 @@ impl Gathering<'_, '_> {
             return;
         }
         let member = &self.pool.members[row];
-        let mut candidate = member.candidate;
+        self.scratch.shortlist.push(member.candidate);
         if depth > 0 || expected > 0 {
             let device = member.device.map_or(depth, |view| self.lookup.matches.depth(member.worker, view).min(depth));
-            candidate.overlap = self.overlap(device, depth, expected);
+            let overlap = self.overlap(device, depth, expected);
+            self.scratch.shortlist.last_mut().expect("it was put there").overlap = overlap;
         }
-        self.scratch.shortlist.push(candidate);
     }
 
-    /// Depths in tokens, without the last token of the prompt: that is always computed.
+    /// Depths in tokens, without the last token of the prompt.
     fn overlap(&self, device: u32, depth: u32, expected: u32) -> Overlap {
         let Scheme { block_tokens, .. } = self.lookup.scheme;
-        let prompt = usize::try_from(self.request.prompt_tokens).unwrap_or(usize::MAX);
-        let reusable = self.lookup.scheme.reusable_in(prompt) as u64;
-        let tokens = |blocks: u32| u64::from(blocks).min(reusable) * u64::from(block_tokens.get());
+        let tokens = |blocks: u32| u64::from(blocks).min(self.reusable) * u64::from(block_tokens.get());
         let (device, any) = (tokens(device), tokens(depth));
         Overlap {
             device_tokens: device,
