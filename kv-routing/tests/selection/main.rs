@@ -5,6 +5,7 @@ mod pairs;
 mod policies;
 mod pool;
 mod records;
+mod replicas;
 mod rules;
 #[path = "../written/mod.rs"]
 mod written;
