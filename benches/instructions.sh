@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 contenders=("${@:-ours}")
 [[ $# -gt 0 ]] || contenders=(ours smg)
-paths=(store-shared store-private remove-shared remove-private lookup-shared lookup-private lookup-decode-start lookup-decode-end)
+paths=(store-shared store-private store-disagree remove-shared remove-private remove-disagree lookup-shared lookup-private lookup-decode-start lookup-decode-end)
 
 if ! command -v valgrind >/dev/null; then
     echo 'instructions: skipped, valgrind not found'

@@ -43,17 +43,21 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!("usage: instructions ours|smg|positional PATH, where PATH is one of:");
-    eprintln!("  store-shared store-private remove-shared remove-private lookup-shared lookup-private");
+    eprintln!(
+        "  store-shared store-private store-disagree remove-shared remove-private remove-disagree lookup-shared lookup-private"
+    );
     eprintln!("  lookup-decode-start lookup-decode-end");
     ExitCode::FAILURE
 }
 
 fn run<C: Contender>(path: &str) -> Option<usize> {
     match path {
-        "store-shared" => Some(store::<C>(Shape::SHARED)),
-        "store-private" => Some(store::<C>(Shape::PRIVATE)),
-        "remove-shared" => Some(remove::<C>(Shape::SHARED)),
-        "remove-private" => Some(remove::<C>(Shape::PRIVATE)),
+        "store-shared" => Some(store::<C>(Shape::SHARED, Names::Agree)),
+        "store-private" => Some(store::<C>(Shape::PRIVATE, Names::Agree)),
+        "store-disagree" => Some(store::<C>(Shape::SHARED, Names::Disagree)),
+        "remove-shared" => Some(remove::<C>(Shape::SHARED, Names::Agree)),
+        "remove-private" => Some(remove::<C>(Shape::PRIVATE, Names::Agree)),
+        "remove-disagree" => Some(remove::<C>(Shape::SHARED, Names::Disagree)),
         "lookup-shared" => Some(lookup::<C>(Shape::SHARED)),
         "lookup-private" => Some(lookup::<C>(Shape::PRIVATE)),
         "lookup-decode-start" => Some(lookup_under_tails::<C>(1)),
@@ -75,16 +79,16 @@ fn filled<C: Contender>(prompts: &Prompts) -> Lane<C> {
     lane
 }
 
-fn store<C: Contender>(shape: Shape) -> usize {
-    let prompts = Prompts::draw(shape.scaled(SCALE), Names::Agree, SEED);
+fn store<C: Contender>(shape: Shape, names: Names) -> usize {
+    let prompts = Prompts::draw(shape.scaled(SCALE), names, SEED);
     let mut lane = Lane::<C>::open(prompts.shape.workers);
     let mut stores = lane.prepare_all(prompts.pairs().iter().map(|pair| |batch: &mut _| prompts.store(pair, batch)));
     measured(|| stores.iter_mut().for_each(|prepared| lane.apply(prepared)));
     lane.lap().blocks
 }
 
-fn remove<C: Contender>(shape: Shape) -> usize {
-    let prompts = Prompts::draw(shape.scaled(SCALE), Names::Agree, SEED);
+fn remove<C: Contender>(shape: Shape, names: Names) -> usize {
+    let prompts = Prompts::draw(shape.scaled(SCALE), names, SEED);
     let mut lane = filled::<C>(&prompts);
     lane.lap();
     let mut pairs = prompts.pairs().to_vec();

@@ -5,10 +5,14 @@
 //! that hashes nothing again. 16 bits of hash are
 //! enough for both, as the tables are many and small: what they do not tell apart, `wanted` does.
 //!
+//! Each bucket counts the entries that had to pass it, and a search ends at the first that nobody passed. So an entry that is taken out
+//! leaves room and moves nobody: what stands behind its bucket stays there until it goes, or the table is written anew. The idea is that of
+//! F14's overflow counts (Bronson and Shi, 2019).
+//!
 //! # Invariants
 //! 1. A bucket's entries stand at its front.
-//! 2. Between an entry's bucket and the one where it stands, all are full.
-//! 3. A full bucket that an entry had to pass is marked. Most full buckets are not, and nothing behind them waits for their room.
+//! 2. The buckets from the one that an entry's hash points to, to before the one where it stands, count it among those that passed, but
+//!    for buckets that counted as many as they can: these do so for good.
 
 use super::compare::alike_of_eight;
 
@@ -16,7 +20,7 @@ use super::compare::alike_of_eight;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Bucket<const N: usize, const K: usize> {
-    /// The number of entries and the mark; the hashes; the values.
+    /// The number of entries and of those that passed; the hashes; the values.
     words: [u16; LINE_HALVES],
 }
 
@@ -32,8 +36,9 @@ pub(crate) struct Buckets<const N: usize, const K: usize> {
     least: usize,
 }
 
-/// The mark of a bucket that was passed.
-const PASSED: u16 = 1 << 15;
+/// One entry that passed a bucket, and as many as are told apart.
+const PASSED: u16 = 1 << 5;
+const PASSED_MAX: u16 = u16::MAX / PASSED;
 
 /// How full a table may be: entries for each eighth of its room.
 const FULL_EIGHTHS: usize = 7;
@@ -57,16 +62,16 @@ pub(crate) fn find<const N: usize, const K: usize>(
     hash: u16,
     wanted: impl FnMut([u16; K]) -> bool,
 ) -> Option<[u16; K]> {
-    position(buckets, hash, wanted).ok().map(|(bucket, at)| buckets[bucket].value(at))
+    position(buckets, hash, wanted).map(|(bucket, at)| buckets[bucket].value(at))
 }
 
-/// Where such an entry stands, or the first bucket with room on the way to where it would; one too far if there is none.
+/// Where such an entry stands.
 #[inline]
 fn position<const N: usize, const K: usize>(
     buckets: &[Bucket<N, K>],
     hash: u16,
     mut wanted: impl FnMut([u16; K]) -> bool,
-) -> Result<(usize, usize), usize> {
+) -> Option<(usize, usize)> {
     let home = home(hash, buckets.len());
     let mut at = home;
     while let Some(bucket) = buckets.get(at) {
@@ -74,19 +79,16 @@ fn position<const N: usize, const K: usize>(
         while alike != 0 {
             let nth = alike.trailing_zeros() as usize;
             if wanted(bucket.value(nth)) {
-                return Ok((at, nth));
+                return Some((at, nth));
             }
             alike &= alike - 1;
         }
-        if bucket.len() < N {
-            return Err(at);
-        }
         at = next(at, buckets.len());
-        if at == home {
+        if bucket.passed() == 0 || at == home {
             break;
         }
     }
-    Err(buckets.len())
+    None
 }
 
 #[inline]
@@ -111,27 +113,38 @@ pub(crate) fn insert<const N: usize, const K: usize>(
     value: [u16; K],
     same: impl FnMut([u16; K]) -> bool,
 ) -> Inserted<[u16; K]> {
-    match position(buckets, hash, same) {
-        Ok((bucket, at)) => Inserted::There(buckets[bucket].value(at)),
-        Err(bucket) if bucket < buckets.len() => {
-            let home = home(hash, buckets.len());
-            if bucket != home {
-                mark_passed(buckets, home, bucket);
-            }
-            buckets[bucket].push(hash, value);
-            Inserted::New
-        }
-        Err(_) => Inserted::Full,
+    if let Some((bucket, at)) = position(buckets, hash, same) {
+        return Inserted::There(buckets[bucket].value(at));
     }
+    if push(buckets, hash, value) { Inserted::New } else { Inserted::Full }
 }
 
-/// Marks the buckets from `from` to before `to`.
-#[cold]
-fn mark_passed<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], mut from: usize, to: usize) {
-    while from != to {
-        buckets[from].words[0] |= PASSED;
-        from = next(from, buckets.len());
+/// Adds an entry to the first bucket with room. Whether there is one.
+#[inline(always)]
+fn push<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], hash: u16, value: [u16; K]) -> bool {
+    let home = home(hash, buckets.len());
+    match buckets.get_mut(home) {
+        Some(bucket) if bucket.len() < N => bucket.push(hash, value),
+        Some(_) => return push_further(buckets, home, hash, value),
+        None => return false,
     }
+    true
+}
+
+/// The same where its home is full.
+fn push_further<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], home: usize, hash: u16, value: [u16; K]) -> bool {
+    let count = buckets.len();
+    let mut at = home;
+    while buckets[at].len() == N {
+        buckets[at].note_passed();
+        at = next(at, count);
+        if at == home {
+            buckets.iter_mut().for_each(Bucket::forget_passed);
+            return false;
+        }
+    }
+    buckets[at].push(hash, value);
+    true
 }
 
 /// Takes out the first entry of `hash` that `wanted` takes.
@@ -141,45 +154,23 @@ pub(crate) fn remove<const N: usize, const K: usize>(
     hash: u16,
     wanted: impl FnMut([u16; K]) -> bool,
 ) -> Option<[u16; K]> {
-    let (bucket, at) = position(buckets, hash, wanted).ok()?;
+    let (bucket, at) = position(buckets, hash, wanted)?;
     let removed = buckets[bucket].value(at);
-    if buckets[bucket].take_out(at) {
-        refill(buckets, bucket);
+    buckets[bucket].take_out(at);
+    let home = home(hash, buckets.len());
+    if bucket != home {
+        forget_passed(buckets, home, bucket);
     }
     Some(removed)
 }
 
-/// Fills the room in a bucket that was full with one from a later bucket that would rather stand here, and so on.
+/// One that passed the buckets from `from` to before `to` is gone.
 #[cold]
-fn refill<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], mut bucket: usize) {
-    while let Some((from, nth)) = displaced(buckets, bucket) {
-        let (hash, value) = (buckets[from].hash(nth), buckets[from].value(nth));
-        buckets[bucket].push(hash, value);
-        if !buckets[from].take_out(nth) {
-            return;
-        }
-        bucket = from;
+fn forget_passed<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], mut from: usize, to: usize) {
+    while from != to {
+        buckets[from].forget_passed();
+        from = next(from, buckets.len());
     }
-    // Nobody who passed it is left.
-    buckets[bucket].words[0] &= !PASSED;
-}
-
-/// An entry behind `bucket`, which is no longer full, whose home is not behind it.
-fn displaced<const N: usize, const K: usize>(buckets: &[Bucket<N, K>], bucket: usize) -> Option<(usize, usize)> {
-    let count = buckets.len();
-    let behind = |from: usize, at: usize| if at < from { at + count - from } else { at - from };
-    let mut from = next(bucket, count);
-    while from != bucket {
-        let later = &buckets[from];
-        if let Some(nth) = (0..later.len()).find(|&nth| behind(home(later.hash(nth), count), from) >= behind(bucket, from)) {
-            return Some((from, nth));
-        }
-        if later.len() < N {
-            return None;
-        }
-        from = next(from, count);
-    }
-    None
 }
 
 /// Writes the entries of `from` into `to`, which is empty; whether there is room. They come nearly in the order in which they
@@ -188,28 +179,11 @@ pub(crate) fn copy<const N: usize, const K: usize>(from: &[Bucket<N, K>], to: &m
     for bucket in from {
         for nth in 0..bucket.len() {
             let (hash, value) = (bucket.hash(nth), bucket.value(nth));
-            let home = home(hash, to.len());
-            if to[home].len() < N {
-                to[home].push(hash, value);
-            } else if !push_further(to, home, hash, value) {
+            if !push(to, hash, value) {
                 return false;
             }
         }
     }
-    true
-}
-
-/// Adds an entry behind its home, which is full. Whether there is room.
-fn push_further<const N: usize, const K: usize>(buckets: &mut [Bucket<N, K>], home: usize, hash: u16, value: [u16; K]) -> bool {
-    let mut at = home;
-    while buckets[at].len() == N {
-        buckets[at].words[0] |= PASSED;
-        at = next(at, buckets.len());
-        if at == home {
-            return false;
-        }
-    }
-    buckets[at].push(hash, value);
     true
 }
 
@@ -270,7 +244,7 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
         self.reserve_one();
         let home = home(hash, self.lines.len());
         let bucket = &mut self.lines[home];
-        if bucket.len() < N && bucket.alike(hash) == 0 {
+        if bucket.ends_search() && bucket.alike(hash) == 0 {
             bucket.push(hash, value);
             self.len += 1;
             return None;
@@ -278,7 +252,7 @@ impl<const N: usize, const K: usize> Buckets<N, K> {
         self.insert_further(hash, value, same)
     }
 
-    /// The same, where the first bucket is full or has an entry of the hash.
+    /// The same, where the first bucket is full, was passed, or has an entry of the hash.
     fn insert_further(&mut self, hash: u16, value: [u16; K], same: impl FnMut([u16; K]) -> bool) -> Option<[u16; K]> {
         match insert(&mut self.lines, hash, value, same) {
             Inserted::There(there) => return Some(there),
@@ -327,7 +301,32 @@ impl<const N: usize, const K: usize> Bucket<N, K> {
 
     #[inline]
     fn len(&self) -> usize {
-        usize::from(self.words[0] & !PASSED)
+        usize::from(self.words[0] % PASSED)
+    }
+
+    /// How many entries had to pass it.
+    #[inline]
+    fn passed(&self) -> u16 {
+        self.words[0] / PASSED
+    }
+
+    /// Whether it has room, and nobody passed it.
+    #[inline]
+    fn ends_search(&self) -> bool {
+        usize::from(self.words[0]) < N
+    }
+
+    #[inline]
+    fn note_passed(&mut self) {
+        if self.passed() < PASSED_MAX {
+            self.words[0] += PASSED;
+        }
+    }
+
+    fn forget_passed(&mut self) {
+        if self.passed() < PASSED_MAX {
+            self.words[0] -= PASSED;
+        }
     }
 
     #[inline]
@@ -362,13 +361,12 @@ impl<const N: usize, const K: usize> Bucket<N, K> {
         self.words[start..start + K].copy_from_slice(&value);
     }
 
-    /// Takes an entry out, and lets the last one stand there. Whether somebody who had to pass the bucket may want the room.
+    /// Takes an entry out, and lets the last one stand there.
     #[inline]
-    fn take_out(&mut self, at: usize) -> bool {
+    fn take_out(&mut self, at: usize) {
         let last = self.len() - 1;
         self.put(at, self.hash(last), self.value(last));
         self.words[0] -= 1;
-        last == N - 1 && self.words[0] & PASSED != 0
     }
 
     fn iter(&self) -> impl Iterator<Item = (u16, [u16; K])> + '_ {
@@ -382,7 +380,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Buckets, PASSED, home, next};
+    use super::{Buckets, PASSED_MAX, home, next};
 
     type Table = Buckets<4, 2>;
 
@@ -392,16 +390,18 @@ mod tests {
 
     fn check(table: &Table) {
         let count = table.lines.len();
+        let mut passed = vec![0u16; count];
         for (at, bucket) in table.lines.iter().enumerate() {
             for (hash, _) in bucket.iter() {
                 let mut between = home(hash, count);
                 while between != at {
-                    assert_eq!(table.lines[between].len(), 4, "invariant 2");
-                    assert_ne!(table.lines[between].words[0] & PASSED, 0, "invariant 3");
+                    passed[between] += 1;
                     between = next(between, count);
                 }
             }
         }
+        let counted: Vec<u16> = table.lines.iter().map(|bucket| bucket.passed()).collect();
+        assert_eq!(counted, passed, "invariant 2");
     }
 
     proptest! {
@@ -424,6 +424,16 @@ mod tests {
             prop_assert!(set.iter().all(|&(hash, value)| table.find(hash, |other| other == halves(value)).is_some()));
             prop_assert_eq!(table.iter().collect::<BTreeSet<_>>(), set.iter().map(|&(hash, value)| (hash, halves(value))).collect());
         }
+    }
+
+    #[test]
+    fn more_may_pass_a_bucket_than_it_counts() {
+        let mut table = Table::new();
+        let same = |value| move |other| other == halves(value);
+        let many = 4 * u32::from(PASSED_MAX);
+        (0..many).for_each(|value| assert!(table.insert(7, halves(value), |_| false).is_none()));
+        (0..many).step_by(2).for_each(|value| assert!(table.remove(7, same(value)).is_some()));
+        assert!((0..many).all(|value| table.find(7, same(value)).is_some() == (value % 2 == 1)));
     }
 
     #[test]
