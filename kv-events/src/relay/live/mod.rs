@@ -262,6 +262,13 @@ impl Live {
         (key, self.names.find(key, |slot| self.pages.block(slot).name == name))
     }
 
+    /// The step at `place`, which is below `parent`. Below a block that no block names as its parent is none: most blocks are new, and so
+    /// are those before them.
+    #[inline]
+    fn find_step_below(&self, parent: Slot, place: Place) -> Option<Slot> {
+        if parent != ROOT && self.pages.block(parent).children == 0 { None } else { self.find_step(place) }
+    }
+
     fn find_step(&self, place: Place) -> Option<Slot> {
         if self.steps.len() == 0 {
             return None;

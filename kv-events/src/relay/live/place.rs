@@ -106,7 +106,7 @@ impl Live {
                     at = self.step(block(unit, place, at), units.tokens(unit));
                 }
             }
-            if let Some(slot) = standing.or_else(|| self.settle_step(name, key, place)) {
+            if let Some(slot) = standing.or_else(|| self.settle_step(name, key, at, place)) {
                 at = slot;
                 self.add_copy(slot, shelf);
             } else {
@@ -139,7 +139,7 @@ impl Live {
     /// The step where `block` would stand, which is that block if there is none yet.
     fn step(&mut self, block: LiveBlock, tokens: &[u32]) -> Slot {
         let place = block.place;
-        if let Some(slot) = self.find_step(place) {
+        if let Some(slot) = self.find_step_below(block.parent, place) {
             return slot;
         }
         let slot = self.pages.insert(block, tokens);
@@ -147,9 +147,9 @@ impl Live {
         slot
     }
 
-    /// Gives `name` the step at `place`, if there is one.
-    fn settle_step(&mut self, name: BlockName, key: Key, place: Place) -> Option<Slot> {
-        let slot = self.find_step(place)?;
+    /// Gives `name` the step at `place` below `parent`, if there is one.
+    fn settle_step(&mut self, name: BlockName, key: Key, parent: Slot, place: Place) -> Option<Slot> {
+        let slot = self.find_step_below(parent, place)?;
         self.steps.remove(self.steps.key(place.word()), slot);
         self.pages.block_mut(slot).name = name;
         self.names.insert(key, slot);
