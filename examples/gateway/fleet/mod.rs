@@ -6,12 +6,14 @@ mod books;
 mod checkup;
 mod engine;
 mod feed;
+mod health;
 mod kept;
 mod laned;
 mod line;
 mod loads;
 mod models;
 mod poll;
+mod port;
 mod rank;
 mod reserved;
 mod tally;
@@ -37,6 +39,7 @@ pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 use self::line::Line;
+use self::port::GrpcPort;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Placement, Ticket};
@@ -162,8 +165,12 @@ impl Fleet {
         tasks.spawn(self.sweep());
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
+            let port = engine.spec().grpc.as_ref().map(GrpcPort::at);
+            if let Some(port) = &port {
+                tasks.spawn(health::keep_checked(engine.clone(), port.health.clone()));
+            }
             if let Some(interval) = self.load_interval.filter(|_| engine.spec().load != LoadSource::Off) {
-                tasks.spawn(loads::keep_loads(engine.clone(), client.clone(), interval));
+                tasks.spawn(loads::keep_loads(engine.clone(), client.clone(), port, interval));
             }
             for rank in 0..engine.ranks().len() {
                 let reservation = laned.reserved.reserve(&format!("{} {rank}", engine.name())).await;

@@ -154,13 +154,13 @@ async fn collect(mut answer: reqwest::Response, bytes_max: usize) -> Result<Byte
     Ok(body.freeze())
 }
 
-/// The first cause of an error of the HTTP client, which itself says no more than that a request failed.
-pub(crate) fn reason(error: &reqwest::Error) -> String {
-    let mut last: &dyn Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
+/// The first cause of an error of a client, which itself says no more than that a request failed.
+pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
+    let mut first = error;
+    while let Some(cause) = first.source() {
+        first = cause;
     }
-    last.to_string()
+    first.to_string()
 }
 
 /// Whether the engine, or a proxy in front of it, says that it can serve nobody now.
