@@ -2,6 +2,7 @@
 
 mod applier;
 mod auditor;
+mod booking;
 mod books;
 mod checkup;
 mod engine;
@@ -34,6 +35,7 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+pub(crate) use self::booking::Booking;
 pub(crate) use self::books::Common;
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
