@@ -47,6 +47,9 @@ pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
 /// in the field, overload would steer in one second of ten. An answer is one page of text.
 pub(crate) const LOAD_EVERY: Duration = kv_routing::limits::OVERLOAD_BELIEVED_FOR;
 
+/// After how long a gRPC port without a health service is asked again: another server may have been started there.
+pub(crate) const HEALTH_ANEW: Duration = Duration::from_mins(1);
+
 /// How long a session is remembered by default: a conversation that is quiet for longer has been evicted.
 pub(crate) const SESSION_FOR: Duration = Duration::from_hours(1);
 

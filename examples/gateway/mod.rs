@@ -12,8 +12,8 @@
 //! models (`fleet`); each of its ranks has a task that takes the rank's events from the sockets in order and queues them for
 //! the lanes, a few threads of `kv_index::lanes` that write them into the index. A
 //! request is read as far as routing needs it, its tokens are found, the index says what each rank would reuse of them,
-//! `kv-routing` decides, and the client's own bytes go to the engine. What the engine then reports as cached is held
-//! against the prediction.
+//! `kv-routing` decides, and the client's own bytes go to the engine, through kv-routing's layer that keeps the books of a
+//! request to the end of its answer. What the engine then reports as cached is held against the prediction.
 
 mod api;
 mod app;

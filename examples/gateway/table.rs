@@ -67,10 +67,10 @@ fn row(app: &App, engine: &Engine, rank: &Rank) -> [String; COLUMNS] {
     ]
 }
 
-/// How far its index can be believed, or that it is down; and what sets the rank apart from others in decisions.
+/// How far its index can be believed, or why it is not ready; and what sets the rank apart from others in decisions.
 fn state(app: &App, engine: &Engine, rank: &Rank) -> String {
-    if !engine.is_ready() {
-        return "down".to_owned();
+    if let Some(absence) = engine.absence() {
+        return absence.to_owned();
     }
     let trust = rank.stream().trust().as_str();
     let words: Vec<&str> = [trust].into_iter().chain(because(app, engine, rank)).collect();

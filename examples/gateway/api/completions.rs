@@ -48,8 +48,8 @@ async fn send(app: &App, question: &Question<'_>, headers: &HeaderMap, mut serve
     let (mut retried, mut attempts) = (false, app.decider.sheds.request());
     loop {
         let refused = |refused| ApiError::no_room(refused, &question.inbound.model, app.decider.retry_after);
-        let ticket = app.decide(question, &servers, &mut attempts).map_err(refused)?;
-        match app.proxy.send(question.inbound, headers, ticket).await {
+        let booked = app.decide(question, &servers, &mut attempts).map_err(refused)?;
+        match app.proxy.send(question.inbound, headers, booked).await {
             Ok(response) => return Ok(response),
             Err(Failure::Engine { engine, reason }) if !retried && servers.len() > 1 => {
                 tracing::warn!(engine, reason, "failed before its answer began, trying another engine");

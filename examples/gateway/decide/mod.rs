@@ -23,7 +23,7 @@ use self::steer::Steered;
 pub(crate) use self::steer::Steering;
 pub(crate) use self::warmth::keep;
 use super::app::App;
-use super::fleet::{Forecast, Placement, Server, Ticket, Trust};
+use super::fleet::{Booking, Forecast, Placement, Server, Ticket, Trust};
 use super::index::FleetIndex;
 use super::request::{Inbound, Untokenized};
 use super::settings::Settings;
@@ -76,7 +76,7 @@ impl App {
         question: &Question<'_>,
         servers: &[Server],
         attempts: &mut Attempts,
-    ) -> Result<Ticket, NoCandidate> {
+    ) -> Result<(Ticket, Booking), NoCandidate> {
         let seats: Vec<Seat<'_>> =
             servers.iter().flat_map(|server| (0..server.engine.ranks().len()).map(move |rank| (server, rank))).collect();
         let (decider, seed, now) = (&self.decider, self.next_seed(), self.fleet.life().clock().now());

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kv_events::Dialect;
+use kv_routing::adapter::grpc::Health;
+use kv_routing::adapter::tokio::PollError;
 use kv_routing::liveness::WorkersExhausted;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::books::Common;
+use super::health::Checks;
 use super::loads::Polls;
 use super::models::ModelCard;
 use super::rank::Rank;
@@ -20,6 +23,7 @@ pub(crate) struct Engine {
     spec: EngineSpec,
     ranks: Vec<Rank>,
     pub(crate) polls: Polls,
+    pub(crate) checks: Checks,
     state: RwLock<EngineState>,
     /// An answer of this engine has told its cached tokens. Engines that tell them leave a zero out.
     tells_cached: AtomicBool,
@@ -31,7 +35,10 @@ pub(crate) struct Engine {
 
 #[derive(Debug, Default)]
 struct EngineState {
+    /// By its HTTP server.
     ready: bool,
+    /// Its gRPC health says that it does not serve.
+    withdrawn: bool,
     models: Arc<[ModelCard]>,
     last_error: Option<String>,
 }
@@ -52,6 +59,7 @@ impl Engine {
             spec,
             ranks,
             polls: Polls::default(),
+            checks: Checks::default(),
             state: RwLock::default(),
             tells_cached: AtomicBool::new(false),
             tokenizes: AtomicBool::new(true),
@@ -90,9 +98,19 @@ impl Engine {
         format!("{}{path}", self.spec.url)
     }
 
-    /// Whether its last poll said that it serves.
+    /// Whether its last poll said that it serves, and its gRPC health nothing against it.
     pub(crate) fn is_ready(&self) -> bool {
-        self.state.read().ready
+        self.absence().is_none()
+    }
+
+    /// Why it is not ready, in a word.
+    pub(crate) fn absence(&self) -> Option<&'static str> {
+        let state = self.state.read();
+        match (state.ready, state.withdrawn) {
+            (false, _) => Some("down"),
+            (true, true) => Some("not serving"),
+            (true, false) => None,
+        }
     }
 
     /// Whether every rank that has events is subscribed to.
@@ -107,7 +125,8 @@ impl Engine {
 
     /// The latest failure, kept until the engine answers well.
     pub(crate) fn last_error(&self) -> Option<String> {
-        self.state.read().last_error.clone()
+        let state = self.state.read();
+        state.last_error.clone().or_else(|| state.withdrawn.then(|| WITHDRAWN.to_owned()))
     }
 
     /// Requests in flight on all ranks.
@@ -156,7 +175,7 @@ impl Engine {
             tracing::info!(engine = self.name(), models = %names(&models), "ready");
             self.tokenizes.store(true, Ordering::Relaxed);
         }
-        *state = EngineState { ready: true, models: models.into(), last_error: None };
+        *state = EngineState { ready: true, models: models.into(), last_error: None, ..*state };
     }
 
     /// It does not serve. What it served stays known, for the difference between 503 and 404.
@@ -167,7 +186,22 @@ impl Engine {
         }
         (state.ready, state.last_error) = (false, Some(reason));
     }
+
+    /// Its gRPC port answered for its health, or did not.
+    pub(super) fn hears_of_health(&self, answer: &Result<Health, PollError>) {
+        let withdrawn = self.checks.note(answer);
+        if std::mem::replace(&mut self.state.write().withdrawn, withdrawn) != withdrawn {
+            let engine = self.name();
+            if withdrawn {
+                tracing::warn!(engine, "{WITHDRAWN}, no requests for it");
+            } else {
+                tracing::info!(engine, "its gRPC health says NOT_SERVING no more");
+            }
+        }
+    }
 }
+
+const WITHDRAWN: &str = "its gRPC health says NOT_SERVING";
 
 fn names(models: &[ModelCard]) -> String {
     models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ")

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kv_events::Dialect;
-use kv_routing::adapter::tokio::{self as adapter, LoadPoller, PollCounts, PollError, PollOptions, PollOutcome};
+use kv_routing::adapter::grpc::Servicer;
+use kv_routing::adapter::tokio::{self as adapter, LoadPoller, PollCounts, PollError, PollFailure, PollOptions, PollOutcome};
 use kv_routing::load::wire::{Loads, WireError, metrics, sglang};
 use parking_lot::Mutex;
 use reqwest::{Client, StatusCode};
 use thiserror::Error;
 
 use super::engine::Engine;
+use super::health::failure_word;
+use super::port::GrpcPort;
 use crate::gateway::proxy;
 use crate::gateway::settings::LoadSource;
 
@@ -38,12 +41,13 @@ pub(crate) struct Polled {
 struct Questions {
     engine: Arc<Engine>,
     client: Client,
+    port: Option<GrpcPort>,
 }
 
 /// Why a question for a load brought none.
 #[derive(Debug, Error)]
 enum AskError {
-    /// The connection was refused or reset: of all these, the only one that tells of the engine's life.
+    /// The connection to the HTTP server was refused or reset: of all these, the only one that tells of the engine's life.
     #[error("{0}")]
     Unreachable(String),
     #[error("it answered {0}")]
@@ -52,23 +56,38 @@ enum AskError {
     Body(String),
     #[error("{0}")]
     Unreadable(#[from] WireError),
+    /// The gRPC port brought none. No request goes there, so that it cannot be reached says nothing of the way that requests go.
+    #[error("gRPC: {reason}")]
+    Grpc { failure: PollFailure, reason: String },
 }
 
 /// One place where an engine may tell its load.
-type Place = (&'static str, fn(&[u8], Duration) -> Result<Loads, WireError>);
+#[derive(Clone, Copy)]
+struct Place {
+    path: &'static str,
+    way: Way,
+}
 
-const METRICS: Place = ("/metrics", metrics::loads);
-const LOADS: Place = ("/v1/loads", sglang::loads);
-const GET_LOAD: Place = ("/get_load", sglang::loads);
+#[derive(Clone, Copy)]
+enum Way {
+    Http(fn(&[u8], Duration) -> Result<Loads, WireError>),
+    Grpc(Servicer),
+}
 
-/// Asks `engine` each `interval` until the task is aborted, but while every rank pushes.
-pub(super) async fn keep_loads(engine: Arc<Engine>, client: Client, interval: Duration) {
+const METRICS: Place = Place { path: "/metrics", way: Way::Http(metrics::loads) };
+const LOADS: Place = Place { path: "/v1/loads", way: Way::Http(sglang::loads) };
+const GET_LOAD: Place = Place { path: "/get_load", way: Way::Http(sglang::loads) };
+const VLLM: Place = Place { path: "/vllm.grpc.engine.VllmEngine/GetLoads", way: Way::Grpc(Servicer::Vllm) };
+const SGLANG: Place = Place { path: "/sglang.grpc.scheduler.SglangScheduler/GetLoads", way: Way::Grpc(Servicer::Sglang) };
+
+/// Asks `engine`, over HTTP or at its gRPC `port`, each `interval` until the task is aborted, but while every rank pushes.
+pub(super) async fn keep_loads(engine: Arc<Engine>, client: Client, port: Option<GrpcPort>, interval: Duration) {
     let workers = engine.ranks().iter().map(|rank| adapter::Polled {
         rank: Some(rank.books.rank()),
         pulse: rank.pulse.clone(),
         ledger: rank.books.ledger().clone(),
     });
-    let poller = LoadPoller::by_rank(Questions { engine: engine.clone(), client }, workers.collect());
+    let poller = LoadPoller::by_rank(Questions { engine: engine.clone(), client, port }, workers.collect());
     let poller = poller.with_options(PollOptions { interval, ..PollOptions::default() });
     engine.polls.0.lock().poller = poller.counts();
     // A server without the route may be one that starts, so no answer ends this.
@@ -78,20 +97,24 @@ pub(super) async fn keep_loads(engine: Arc<Engine>, client: Client, interval: Du
 impl adapter::LoadSource for Questions {
     /// The load from the first place that tells it. A server without the route, or whose metrics tell no load, is asked elsewhere.
     async fn poll(&self, sent_at: Duration) -> Result<Loads, PollError> {
-        let mut last = AskError::Status(StatusCode::NOT_FOUND);
-        for (path, read) in places(&self.engine) {
-            match self.fetch(path).await.and_then(|body| Ok(read(&body, sent_at)?)) {
+        let mut last = None;
+        for Place { path, way } in places(&self.engine) {
+            let told = match way {
+                Way::Http(read) => self.fetch(path).await.and_then(|body| Ok(read(&body, sent_at)?)),
+                Way::Grpc(servicer) => self.call(servicer, sent_at).await,
+            };
+            match told {
                 Ok(loads) => {
                     self.engine.polls.0.lock().path = Some(path);
                     return Ok(loads);
                 }
                 Err(error @ AskError::Unreachable(_)) => return Err(error.into()),
                 // What is said of a place that is there weighs more than that another one is not.
-                Err(AskError::Status(StatusCode::NOT_FOUND)) => {}
-                Err(error) => last = error,
+                Err(error) if error.is_absence() => _ = last.get_or_insert(error),
+                Err(error) => last = Some(error),
             }
         }
-        Err(last.into())
+        Err(last.unwrap_or(AskError::Status(StatusCode::NOT_FOUND)).into())
     }
 }
 
@@ -104,23 +127,36 @@ impl Questions {
         }
         proxy::side_answer(answer).await.map_err(AskError::Body)
     }
+
+    async fn call(&self, servicer: Servicer, sent_at: Duration) -> Result<Loads, AskError> {
+        let nowhere = AskError::Grpc { failure: PollFailure::Unsupported, reason: "there is no port".to_owned() };
+        let port = self.port.as_ref().ok_or(nowhere)?;
+        Ok(adapter::LoadSource::poll(port.loads(servicer), sent_at).await?)
+    }
 }
 
 /// Where to ask, the likeliest first.
 fn places(engine: &Engine) -> Vec<Place> {
-    let mut places = match engine.spec().load {
-        LoadSource::Off => vec![],
-        LoadSource::Metrics => vec![METRICS],
-        LoadSource::Sglang => vec![LOADS, GET_LOAD],
+    let is_sglang = engine.dialect() == Some(Dialect::Sglang);
+    let (mut servicers, mut paths) = match engine.spec().load {
+        LoadSource::Off => (vec![], vec![]),
+        LoadSource::Metrics => (vec![], vec![METRICS]),
+        LoadSource::Sglang => (vec![], vec![LOADS, GET_LOAD]),
+        LoadSource::GrpcVllm => (vec![VLLM], vec![]),
+        LoadSource::GrpcSglang => (vec![SGLANG], vec![]),
         // SGLang's own endpoint tells the tokens that wait, its metrics do not, and are off by default.
-        LoadSource::Auto if engine.dialect() == Some(Dialect::Sglang) => vec![LOADS, GET_LOAD, METRICS],
-        LoadSource::Auto => vec![METRICS, LOADS, GET_LOAD],
+        LoadSource::Auto if is_sglang => (vec![SGLANG, VLLM], vec![LOADS, GET_LOAD, METRICS]),
+        LoadSource::Auto => (vec![VLLM, SGLANG], vec![METRICS, LOADS, GET_LOAD]),
     };
-    let answered = engine.polls.get().path;
-    if engine.dialect() != Some(Dialect::Sglang) {
-        places.sort_by_key(|(path, _)| Some(*path) != answered);
+    if engine.spec().grpc.is_none() {
+        servicers.clear();
     }
-    places
+    let answered = engine.polls.get().path;
+    if !is_sglang {
+        // Each by itself: whoever names a port wants it asked first again when it is back.
+        [&mut servicers, &mut paths].into_iter().for_each(|places| places.sort_by_key(|place| Some(place.path) != answered));
+    }
+    [servicers, paths].concat()
 }
 
 impl Polls {
@@ -139,7 +175,7 @@ impl Polls {
 
     fn note(&self, answer: &Result<Loads, PollError>) {
         let mut polled = self.0.lock();
-        polled.last_error = answer.as_ref().err().map(PollError::to_string);
+        polled.last_error = answer.as_ref().err().map(|error| proxy::reason(error));
         *polled.counts.entry(outcome(answer)).or_default() += 1;
     }
 }
@@ -157,6 +193,22 @@ impl AskError {
             Self::Status(_) => "refused",
             Self::Body(_) => "broken_off",
             Self::Unreadable(_) => "unreadable",
+            Self::Grpc { failure, .. } => failure_word(*failure),
+        }
+    }
+
+    /// Whether it says no more than that there is no such place.
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::Status(StatusCode::NOT_FOUND) | Self::Grpc { failure: PollFailure::Unsupported, .. })
+    }
+}
+
+/// Of what came from the gRPC port.
+impl From<PollError> for AskError {
+    fn from(error: PollError) -> Self {
+        match error.source().and_then(|cause| cause.downcast_ref::<WireError>()) {
+            Some(unreadable) => Self::Unreadable(unreadable.clone()),
+            None => Self::Grpc { failure: error.failure(), reason: proxy::reason(&error) },
         }
     }
 }
@@ -173,6 +225,7 @@ mod tests {
 
     use axum::Router;
     use axum::routing::get;
+    use kv_events::Profile;
     use kv_routing::accounting::PrefixKeys;
     use kv_routing::adapter::tokio::PollFailure;
     use kv_routing::load::Refusal;
@@ -191,7 +244,8 @@ mod tests {
 
     /// Asks once.
     async fn poll(engine: &Arc<Engine>) -> Polled {
-        let polling = tokio::spawn(keep_loads(engine.clone(), Client::new(), Duration::from_hours(1)));
+        let port = engine.spec().grpc.as_ref().map(GrpcPort::at);
+        let polling = tokio::spawn(keep_loads(engine.clone(), Client::new(), port, Duration::from_hours(1)));
         while engine.polls.get().counts.is_empty() {
             tokio::task::yield_now().await;
         }
@@ -226,13 +280,17 @@ mod tests {
         let gone = Arc::new(Engine::of("http://127.0.0.1:1"));
         let polled = poll(&gone).await;
         assert_eq!((polled.counts, polled.poller.of(PollOutcome::Unreachable)), (BTreeMap::from([("unreachable", 1)]), 1));
+        let port = Arc::new(Engine::of("http://127.0.0.1:1,grpc=grpc://127.0.0.1:1,load=grpc-vllm"));
+        let polled = poll(&port).await;
+        assert_eq!((polled.counts, polled.poller.of(PollOutcome::Failed)), (BTreeMap::from([("unreachable", 1)]), 1));
+        assert!(polled.last_error.unwrap().starts_with("gRPC: Connection refused"), "and its life is not doubted");
         let late = Err(PollError::new(PollFailure::Late, "3 s"));
         assert_eq!(outcome(&late), "timeout");
     }
 
     #[test]
     fn places_are_asked_in_the_order_in_which_they_are_likely() {
-        let paths = |engine: &Engine| places(engine).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+        let paths = |engine: &Engine| places(engine).into_iter().map(|place| place.path).collect::<Vec<_>>();
         let of = |load: &str| Engine::of(&format!("http://h:1,load={load}"));
         assert_eq!(paths(&of("auto")), ["/metrics", "/v1/loads", "/get_load"]);
         assert_eq!(paths(&of("sglang")), ["/v1/loads", "/get_load"]);
@@ -240,5 +298,16 @@ mod tests {
         let engine = of("auto");
         engine.polls.0.lock().path = Some("/get_load");
         assert_eq!(paths(&engine)[0], "/get_load", "what answered last");
+        let of = |load: &str| of(&format!("{load},grpc=grpc://h:2"));
+        assert_eq!(paths(&of("auto"))[..3], [VLLM.path, SGLANG.path, "/metrics"]);
+        assert_eq!((paths(&of("grpc-sglang")), paths(&of("metrics"))), (vec![SGLANG.path], vec!["/metrics"]));
+        let engine = of("auto");
+        engine.polls.0.lock().path = Some(SGLANG.path);
+        assert_eq!(paths(&engine)[..3], [SGLANG.path, VLLM.path, "/metrics"], "the servicer that answered last");
+        engine.polls.0.lock().path = Some("/get_load");
+        assert_eq!(paths(&engine)[..3], [VLLM.path, SGLANG.path, "/get_load"], "the port is not forgotten when it falls silent");
+        let profile = Profile { dialect: Some(Dialect::Sglang), ..Profile::default() };
+        engine.ranks()[0].publish(|stream| stream.profile = Arc::new(profile));
+        assert_eq!(paths(&engine)[..3], [SGLANG.path, VLLM.path, "/v1/loads"]);
     }
 }

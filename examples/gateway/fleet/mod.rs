@@ -2,16 +2,19 @@
 
 mod applier;
 mod auditor;
+mod booking;
 mod books;
 mod checkup;
 mod engine;
 mod feed;
+mod health;
 mod kept;
 mod laned;
 mod line;
 mod loads;
 mod models;
 mod poll;
+mod port;
 mod rank;
 mod reserved;
 mod tally;
@@ -32,11 +35,13 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+pub(crate) use self::booking::Booking;
 pub(crate) use self::books::Common;
 pub(crate) use self::engine::Engine;
 use self::feed::Feed;
 pub(crate) use self::laned::{Laned, sensible_lanes};
 use self::line::Line;
+use self::port::GrpcPort;
 pub(crate) use self::rank::{BatchCounts, Rank, StreamState, Trust};
 pub(crate) use self::tally::ratio;
 pub(crate) use self::ticket::{Forecast, Placement, Ticket};
@@ -162,8 +167,12 @@ impl Fleet {
         tasks.spawn(self.sweep());
         for engine in &self.engines {
             tasks.spawn(poll::keep_polled(engine.clone(), client.clone()));
+            let port = engine.spec().grpc.as_ref().map(GrpcPort::at);
+            if let Some(port) = &port {
+                tasks.spawn(health::keep_checked(engine.clone(), port.health.clone()));
+            }
             if let Some(interval) = self.load_interval.filter(|_| engine.spec().load != LoadSource::Off) {
-                tasks.spawn(loads::keep_loads(engine.clone(), client.clone(), interval));
+                tasks.spawn(loads::keep_loads(engine.clone(), client.clone(), port, interval));
             }
             for rank in 0..engine.ranks().len() {
                 let reservation = laned.reserved.reserve(&format!("{} {rank}", engine.name())).await;

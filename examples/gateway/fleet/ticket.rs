@@ -1,13 +1,13 @@
-//! One request's place on an engine, from the decision to the end of its answer.
+//! One request's place on an engine, and what became of what was expected there.
 
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue};
-use kv_routing::accounting::{Dispatch, PrefixKeys};
+use kv_routing::accounting::PrefixKeys;
 use kv_routing::audit::Answer;
 
+use super::booking::Booking;
 use super::engine::Engine;
-use super::kept::Kept;
 use super::rank::Rank;
 use crate::gateway::metrics::Metrics;
 use crate::gateway::proxy::headers::{
@@ -51,25 +51,24 @@ pub(crate) struct Placement {
     pub(crate) decision: Option<HeaderValue>,
 }
 
-/// A booked request. Dropping it, on whatever path, releases what was booked.
+/// A booked request. What it is booked for lies in its [`Booking`], which goes with it to the engine.
 pub(crate) struct Ticket {
     placement: Placement,
     metrics: Arc<Metrics>,
-    /// All that is booked; nothing once the request has ended.
-    dispatch: Option<(Dispatch, Kept)>,
     /// The life of the rank's index by which the forecast was made.
     era: u64,
 }
 
 impl Ticket {
     /// Books a request.
-    pub(crate) fn book(placement: Placement, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn book(placement: Placement, metrics: Arc<Metrics>) -> (Self, Booking) {
         let rank = &placement.engine.ranks()[placement.rank];
         rank.tally.requests.add(1);
         let era = rank.books.era();
         let Placement { forecast, answer_tokens, is_streamed, keys, .. } = &placement;
-        let dispatch = Some(rank.books.book(forecast.prefill_tokens(), *answer_tokens, *is_streamed, keys));
-        Self { placement, metrics, dispatch, era }
+        let booked = rank.books.book(forecast.prefill_tokens(), *answer_tokens, *is_streamed, keys);
+        let booking = Booking::new(booked, rank.pulse.clone());
+        (Self { placement, metrics, era }, booking)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -102,20 +101,9 @@ impl Ticket {
         }
     }
 
-    /// A part of the answer has come, so the prefill is over.
-    pub(crate) fn moved(&mut self) {
-        let now = self.rank().books.now();
-        if let Some((dispatch, _)) = &mut self.dispatch {
-            dispatch.chunk(now);
-        }
-    }
-
-    /// The answer is whole. Returns its cached tokens, where they are known.
-    pub(crate) fn answered(&mut self, usage: Option<Usage>) -> Option<u64> {
-        if let Some((dispatch, _)) = self.dispatch.take() {
-            dispatch.complete(self.rank().books.now());
-        }
-        let cached_tokens = self.cached_tokens(usage?)?;
+    /// The answer is whole, and told its usage. Returns its cached tokens, where they are known.
+    pub(crate) fn answered(&self, usage: Usage) -> Option<u64> {
+        let cached_tokens = self.cached_tokens(usage)?;
         if let Forecast::Known { prompt_tokens, cached_tokens: predicted, caveat, .. } = self.placement.forecast {
             let (engine, rank) = (self.engine().name(), self.rank());
             rank.tally.compare(prompt_tokens, predicted, cached_tokens);
@@ -146,30 +134,11 @@ impl Ticket {
         }
     }
 
-    /// The engine answered, and not with what was asked for: it lives, and has computed no prompt.
-    pub(crate) fn turned_away(&mut self) {
-        self.rank().pulse.heard();
-        self.fails();
-    }
-
-    /// The connection to the engine was refused or reset.
-    pub(crate) fn cut_off(&mut self, reason: String) -> Failure {
-        self.rank().pulse.cut_off();
-        self.failed(reason)
-    }
-
-    /// The answer did not come, or broke off, by the engine's doing.
-    pub(crate) fn failed(&mut self, reason: String) -> Failure {
-        self.fails();
+    /// The answer did not come, or broke off, by the engine's doing: its health is asked for.
+    pub(crate) fn failed(&self, reason: String) -> Failure {
         self.rank().tally.failures.add(1);
         self.engine().doubt(reason.clone());
         Failure::Engine { engine: self.engine().name().to_owned(), reason }
-    }
-
-    fn fails(&mut self) {
-        if let Some((dispatch, _)) = self.dispatch.take() {
-            dispatch.fail();
-        }
     }
 
     /// Engines that tell their cached tokens leave a zero out; those that do not leave all out.
@@ -212,6 +181,7 @@ impl Forecast {
 mod tests {
     use kv_index::ContentHash;
     use kv_routing::accounting::Outcome;
+    use kv_routing::adapter::tower::{Failure as End, Guard};
     use kv_routing::audit::State;
 
     use super::*;
@@ -230,10 +200,10 @@ mod tests {
         }
     }
 
-    fn ticket(forecast: Forecast) -> (Arc<Engine>, Ticket) {
+    fn ticket(forecast: Forecast) -> (Arc<Engine>, Ticket, Booking) {
         let engine = Arc::new(Engine::alone());
-        let ticket = Ticket::book(placement(&engine, forecast), Arc::default());
-        (engine, ticket)
+        let (ticket, booking) = Ticket::book(placement(&engine, forecast), Arc::default());
+        (engine, ticket, booking)
     }
 
     fn known(cached_tokens: u64) -> Forecast {
@@ -247,25 +217,25 @@ mod tests {
     // D18.
     #[test]
     fn what_is_booked_is_released_on_every_path() {
-        let (engine, mut booked) = ticket(known(48));
+        let (engine, _, mut booked) = ticket(known(48));
         let books = &engine.ranks()[0].books;
         let load = || (books.view().in_flight, books.view().queued_tokens, books.load(&books.view()).kept_tokens);
         assert_eq!(load(), (1, 16, 21));
-        booked.moved();
+        booked.progress();
         assert_eq!(load(), (1, 0, 21));
         drop(booked);
         assert_eq!(load(), (0, 0, 0));
-        let ends: [fn(Ticket); 4] = [
-            |ticket| drop(ticket),
-            |mut ticket| _ = ticket.failed("it broke".to_owned()),
-            |mut ticket| ticket.turned_away(),
-            |mut ticket| _ = ticket.answered(None),
+        let ends: [fn(Booking); 4] = [
+            |booking| drop(booking),
+            |booking| booking.fail(End::Transport),
+            |booking| booking.fail(End::Answer),
+            |booking| booking.complete(),
         ];
         for end in ends {
-            let ticket = Ticket::book(placement(&engine, known(48)), Arc::default());
+            let (_ticket, booking) = Ticket::book(placement(&engine, known(48)), Arc::default());
             assert_eq!(load(), (1, 16, 21));
-            end(ticket);
-            assert_eq!(load(), (0, 0, 0));
+            end(booking);
+            assert_eq!(load(), (0, 0, 0), "though its ticket is kept");
         }
         let outcomes = Outcome::ALL.map(|outcome| books.outcomes().of(outcome));
         assert_eq!((outcomes, engine.ranks()[0].tally.requests.value()), ([1, 2, 2], 5));
@@ -275,7 +245,7 @@ mod tests {
     fn what_is_expected_beyond_the_index_is_said_and_need_not_be_computed() {
         let expected =
             Forecast::Known { prompt_tokens: 64, cached_tokens: 16, booked_tokens: 32, expected_tokens: 32, caveat: None };
-        let (engine, ticket) = ticket(expected);
+        let (engine, ticket, _booking) = ticket(expected);
         assert_eq!(engine.ranks()[0].books.view().queued_tokens, 16);
         let mut headers = HeaderMap::new();
         ticket.describe(&mut headers);
@@ -287,14 +257,14 @@ mod tests {
 
     #[test]
     fn a_prediction_goes_with_a_request_that_came_to_nothing() {
-        let (engine, ticket) = ticket(known(0));
+        let (engine, _, booking) = ticket(known(0));
         let predictions = engine.ranks()[0].books.predictions().unwrap().clone();
         assert_eq!(predictions.len(), 2);
-        drop(ticket);
+        drop(booking);
         assert!(predictions.is_empty());
-        Ticket::book(placement(&engine, known(0)), Arc::default()).turned_away();
+        Ticket::book(placement(&engine, known(0)), Arc::default()).1.fail(End::Answer);
         assert!(predictions.is_empty(), "an error computes nothing");
-        Ticket::book(placement(&engine, known(0)), Arc::default()).answered(None);
+        Ticket::book(placement(&engine, known(0)), Arc::default()).1.complete();
         assert_eq!(predictions.len(), 2, "its events are on their way");
     }
 
@@ -303,16 +273,16 @@ mod tests {
         let engine = Arc::new(Engine::of("http://h:1,events=tcp://h:2"));
         let rank = &engine.ranks()[0];
         let answer = |predicted, cached| {
-            Ticket::book(placement(&engine, known(predicted)), Arc::default()).answered(Some(usage(Some(cached))));
+            Ticket::book(placement(&engine, known(predicted)), Arc::default()).0.answered(usage(Some(cached)));
         };
-        let of_old = Ticket::book(placement(&engine, known(48)), Arc::default());
+        let (of_old, _booking) = Ticket::book(placement(&engine, known(48)), Arc::default());
         (0..3).for_each(|_| answer(48, 0));
         assert_eq!(rank.books.drift(), State::HoldsLess);
         assert!(rank.books.take_wish(), "it is to be learned anew");
         rank.books.begins_era(1);
         assert_eq!(rank.books.drift(), State::Sound);
         let before = rank.books.auditor().counts().answers;
-        { of_old }.answered(Some(usage(Some(0))));
+        of_old.answered(usage(Some(0)));
         assert_eq!(rank.books.auditor().counts().answers, before);
         (0..3).for_each(|_| answer(0, 48));
         assert_eq!((rank.books.drift(), rank.books.credit_tokens(64, 0)), (State::HoldsMore, 48));
@@ -324,7 +294,7 @@ mod tests {
         let sibling =
             Forecast::Known { prompt_tokens: 64, cached_tokens: 0, booked_tokens: 16, expected_tokens: 16, caveat: None };
         for _ in 0..8 {
-            Ticket::book(placement(&engine, sibling), Arc::default()).answered(Some(usage(Some(48))));
+            Ticket::book(placement(&engine, sibling), Arc::default()).0.answered(usage(Some(48)));
         }
         let books = &engine.ranks()[0].books;
         assert_eq!((books.drift(), books.auditor().counts().agreed), (State::Sound, 8));
@@ -332,11 +302,10 @@ mod tests {
 
     #[test]
     fn an_engine_that_once_told_leaves_zeros_out() {
-        let (engine, mut ticket) = ticket(known(48));
-        assert_eq!(ticket.answered(Some(usage(None))), None, "it may not tell at all");
-        assert_eq!(ticket.answered(Some(usage(Some(48)))), Some(48));
-        assert_eq!(ticket.answered(Some(usage(None))), Some(0));
-        assert_eq!(ticket.answered(None), None, "an answer without usage tells nothing");
+        let (engine, ticket, _booking) = ticket(known(48));
+        assert_eq!(ticket.answered(usage(None)), None, "it may not tell at all");
+        assert_eq!(ticket.answered(usage(Some(48))), Some(48));
+        assert_eq!(ticket.answered(usage(None)), Some(0));
         let tally = &engine.ranks()[0].tally;
         assert_eq!((tally.compared.value(), tally.equal.value()), (2, 1));
         assert_eq!((tally.predicted_tokens.value(), tally.cached_tokens.value()), (96, 48));
@@ -344,8 +313,8 @@ mod tests {
 
     #[test]
     fn what_was_not_predicted_is_not_compared() {
-        let (engine, mut ticket) = ticket(Forecast::Unknown(Untokenized::NoTokenizer));
-        assert_eq!(ticket.answered(Some(usage(Some(48)))), Some(48));
+        let (engine, ticket, _booking) = ticket(Forecast::Unknown(Untokenized::NoTokenizer));
+        assert_eq!(ticket.answered(usage(Some(48))), Some(48));
         assert_eq!(engine.ranks()[0].tally.compared.value(), 0);
         let mut headers = HeaderMap::new();
         ticket.describe(&mut headers);

@@ -87,6 +87,13 @@ pub(super) fn show_polls(engine: &Engine) {
     }
 }
 
+/// What became of the questions for an engine's health at its gRPC port.
+pub(super) fn show_checks(engine: &Engine) {
+    for (outcome, count) in engine.checks.get().counts {
+        counter!("kv_health_checks_total", "worker" => engine.name().to_owned(), "outcome" => outcome).absolute(count);
+    }
+}
+
 pub(super) fn describe() {
     describe_counter!("kv_decisions_total", "Decisions by the rule that decided");
     describe_counter!("kv_decided_prompt_tokens_total", "Prompt tokens of decided requests");
@@ -119,6 +126,10 @@ pub(super) fn describe() {
     describe_gauge!("kv_warming", "Whether a rank is thin or young");
     describe_counter!("kv_load_samples_total", "Loads of a rank, pushed or polled, by what became of them");
     describe_counter!("kv_load_values_left_out_total", "Values of accepted loads that were not believed, by reason");
+    describe_counter!(
+        "kv_health_checks_total",
+        "Questions for an engine's health at its gRPC port, by what it said or why it did not"
+    );
     describe_counter!(
         "kv_load_polls_total",
         "Questions for an engine's load, by what came of them; beside them, those that records made needless, and entries of no rank here"

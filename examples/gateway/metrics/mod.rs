@@ -55,6 +55,7 @@ impl Metrics {
                 gauge!("kv_engine_ready", "worker" => engine.name().to_owned()).set(u32::from(engine.is_ready()));
                 engine.ranks().iter().for_each(|rank| show_rank(app, engine, rank));
                 decision::show_polls(engine);
+                decision::show_checks(engine);
             }
             let degraded = fleet.engines().iter().flat_map(|engine| engine.ranks()).filter(|rank| is_degraded(rank)).count();
             gauge!("kv_degraded_ranks").set(as_float(degraded as u64));
@@ -161,7 +162,10 @@ fn describe() {
     describe_histogram!(DIFFERENCE, "Predicted less reported cached tokens, of each compared answer");
     decision::describe();
     describe_gauge!("kv_blocks", "KV blocks that the index holds for a rank");
-    describe_gauge!("kv_engine_ready", "Whether an engine answers its health and model questions");
+    describe_gauge!(
+        "kv_engine_ready",
+        "Whether an engine answers its health and model questions, and its gRPC health, where it has one, is not NOT_SERVING"
+    );
     describe_gauge!("kv_degraded_ranks", "Ranks whose events were not all received");
     describe_counter!("kv_event_batches_total", "Event batches by what became of them");
     describe_counter!("kv_publisher_restarts_total", "Times that a rank's publisher started again");

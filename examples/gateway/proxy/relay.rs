@@ -12,7 +12,7 @@ use crate::gateway::api::ApiError;
 use crate::gateway::fleet::Ticket;
 
 /// The chunks of an engine's answer.
-pub(super) type Chunks = BoxStream<'static, reqwest::Result<Bytes>>;
+pub(super) type Chunks = BoxStream<'static, Result<Bytes, axum::Error>>;
 
 /// One stream under way. Dropped early, when the client has gone, it drops the engine's connection with it, and the
 /// engine stops generating.
@@ -46,10 +46,7 @@ impl Relay {
                 () = self.cut.cancelled() => return Some(self.break_off(&ApiError::ShuttingDown)),
             };
             let bytes = match chunk {
-                Some(Ok(chunk)) => {
-                    self.ticket.moved();
-                    self.sniffer.pass(chunk)
-                }
+                Some(Ok(chunk)) => self.sniffer.pass(chunk),
                 Some(Err(error)) => self.failed(&error),
                 None => self.finish(),
             };
@@ -62,12 +59,14 @@ impl Relay {
 
     fn finish(&mut self) -> Bytes {
         self.ended = true;
-        self.ticket.answered(self.sniffer.usage());
+        if let Some(usage) = self.sniffer.usage() {
+            self.ticket.answered(usage);
+        }
         self.sniffer.finish()
     }
 
-    fn failed(&mut self, error: &reqwest::Error) -> Bytes {
-        let failure = self.ticket.cut_off(super::reason(error));
+    fn failed(&mut self, error: &axum::Error) -> Bytes {
+        let failure = self.ticket.failed(super::reason(error));
         self.break_off(&failure.into())
     }
 

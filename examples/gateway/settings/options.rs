@@ -35,7 +35,9 @@ pub struct Options {
     ///   block-size=TOKENS        the size of a block, for wires that do not tell
     ///   set-copies               it announces again what it has (vLLM in the full report mode)
     ///   drops-last-block         it recomputes the last block that matched (EAGLE, MTP)
-    ///   load=WHERE               where it is asked for its load: metrics, sglang (its load endpoint), off [default: auto]
+    ///   grpc=grpc://HOST:PORT    its gRPC servicer beside URL: asked for its health, and by load=auto first for its load
+    ///   load=WHERE               where it is asked for its load: metrics, sglang (its load endpoint), grpc-vllm or grpc-sglang
+    ///                            (that servicer, at grpc=), off [default: auto]
     ///   overload-waiting=COUNT   its own --overload-waiting, or off
     ///   overload-kv=SHARE        its own --overload-kv, or off
     #[arg(long = "engine", value_name = "URL[,KEY=VALUE]...", verbatim_doc_comment)]
@@ -135,6 +137,8 @@ Examples:
         \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5657\"}'
   gateway --engine http://10.0.0.1:8000,events=grpc://10.0.0.1:5600,ranks=2
       a server with a relay beside it (see relay --help): nothing is missed while the gateway is away
+  gateway --engine http://10.0.0.1:8000,grpc=grpc://10.0.0.1:50051,load=grpc-sglang
+      a server that tells health and loads by gRPC on another port: NOT_SERVING there takes it out, as a bad /health does
   gateway --config examples/gateway/sample.toml --overload-waiting 16 --overload-kv off --overload-shed
       more in each queue, and 503 with Retry-After when all queues are that long
   gateway --config examples/gateway/sample.toml --policy round-robin

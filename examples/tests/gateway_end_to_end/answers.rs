@@ -3,6 +3,7 @@
 use kv_examples::mock_engine::MockConfig;
 use serde_json::{Value, json};
 
+use crate::decided::metric;
 use crate::site::{Site, completion, eventually, fast, prompt};
 
 fn stream(prompt: &[u32], options: Option<Value>) -> Value {
@@ -56,6 +57,8 @@ async fn a_client_that_goes_away_ends_the_engine_s_work() {
     whole.abort();
     eventually("the generation of a whole answer ends", || async { running() == 0 }).await;
     eventually("nothing is booked", || async { site.ranks().await[0]["in_flight"] == 0 }).await;
+    let vanished = metric(&site, "kv_request_outcomes_total{outcome=\"vanished\"} ").await;
+    assert_eq!(vanished.to_bits(), 2.0f64.to_bits(), "nobody failed");
     site.stop().await;
 }
 
@@ -73,6 +76,7 @@ async fn models_health_and_metrics() {
         format!("kv_requests_total{{worker=\"{worker}\",rank=\"0\"}} 1"),
         format!("kv_blocks{{worker=\"{worker}\",rank=\"0\"}} 4"),
         "kv_degraded_ranks 0".to_owned(),
+        "kv_request_outcomes_total{outcome=\"completed\"} 1".to_owned(),
     ] {
         assert!(metrics.contains(&line), "{line} is absent from:\n{metrics}");
     }

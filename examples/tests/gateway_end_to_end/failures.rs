@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use axum::Router;
+use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
-use kv_examples::gateway::{Gateway, Settings};
+use kv_examples::gateway::{Gateway, LoadSource, PolicyKind, Settings};
 use kv_examples::mock_engine::{MockConfig, MockFleet};
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::decided::metric;
 use crate::site::{Answer, Site, client, completion, eventually, fast, free_ports, prompt, settings, spec};
 
 fn one() -> MockConfig {
@@ -70,6 +72,54 @@ async fn a_stream_that_breaks_off_ends_with_an_error_in_its_own_form() {
     site.stop().await;
 }
 
+// Neither polls nor events tell of this engine: what passes it over is what its requests met.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_fails_casts_doubt_on_its_engine_s_life() {
+    let (left, right) = (MockFleet::start(one()).await.unwrap(), MockFleet::start(one()).await.unwrap());
+    let mut settings = Settings { policy: PolicyKind::RoundRobin, ..settings(&[&left, &right]) };
+    (settings.engines[1].load, settings.engines[1].events, settings.engines[1].replay) = (LoadSource::Off, None, None);
+    settings.liveness.stall = std::time::Duration::from_millis(100);
+    let site = Site::in_front_of(left, settings).await;
+    let veto = async || site.ranks().await[1]["veto"].clone();
+    right.shutdown().await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert!(veto().await.is_null(), "nobody has met its absence");
+    for family in 0..2 {
+        assert_eq!(site.post("/v1/completions", &completion(&prompt(family, 64))).await.status, 200);
+    }
+    eventually("it is passed over", || async { veto().await == "unreachable" }).await;
+    assert_eq!(metric(&site, "kv_request_outcomes_total{outcome=\"failed\"} ").await.to_bits(), 1.0f64.to_bits());
+    site.stop().await;
+}
+
+/// An engine whose answers end in their middle.
+async fn breaking() -> String {
+    let body = async || Body::from_stream(futures_util::stream::iter([Ok("{"), Err(std::io::Error::other("gone"))]));
+    let models = r#"{"data": [{"id": "mock"}]}"#;
+    let router = Router::new().route("/v1/models", get(async move || models)).route("/v1/completions", post(body));
+    serve(router).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_answer_that_breaks_off_fails_and_leaves_nothing_booked() {
+    let fleet = MockFleet::start(one()).await.unwrap();
+    let settings = Settings { engines: vec![breaking().await.parse().unwrap()], ..settings(&[&fleet]) };
+    let site = Site::in_front_of(fleet, settings).await;
+    let answer = site.post("/v1/completions", &completion(&prompt(1, 64))).await;
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (502, &json!("engine_failed")), "{}", answer.text);
+    let rank = site.ranks().await.remove(0);
+    assert_eq!((&rank["failures"], &rank["in_flight"]), (&1.into(), &0.into()));
+    assert_eq!(metric(&site, "kv_request_outcomes_total{outcome=\"failed\"} ").await.to_bits(), 1.0f64.to_bits());
+    site.stop().await;
+}
+
+async fn serve(router: Router) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
 /// An engine that answers a request as its client's header `x-answer` says, with a status and a content type.
 async fn refusing() -> String {
     let answer = async |headers: HeaderMap| {
@@ -78,11 +128,7 @@ async fn refusing() -> String {
         (status, [(CONTENT_TYPE, kind.to_owned())], r#"data: {"error": {"message": "no"}}"#)
     };
     let models = r#"{"data": [{"id": "mock"}]}"#;
-    let router = Router::new().route("/v1/models", get(async move || models)).route("/v1/completions", post(answer));
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
+    serve(Router::new().route("/v1/models", get(async move || models)).route("/v1/completions", post(answer))).await
 }
 
 // An error is no first token: no prompt was computed, whose prefix siblings could use, or whose time says how fast prompts are.

@@ -134,6 +134,16 @@ async fn a_status_of_failure_is_heard_and_is_no_progress() {
     }
 }
 
+/// Whoever stands in front of a worker that is gone says these.
+#[tokio::test]
+async fn a_proxy_that_speaks_of_the_worker_is_not_the_worker() {
+    for code in [502, 504] {
+        let log = Log::default();
+        drop(send(&log, status(code, parts(vec![data("no")]))).await);
+        assert_eq!(log.told(), ["answer failure"], "{code}");
+    }
+}
+
 #[tokio::test]
 async fn a_grpc_answer_can_fail_in_its_headers() {
     for (code, told) in [

@@ -13,7 +13,7 @@ use kv_routing::liveness::Veto;
 use serde::Serialize;
 
 pub(in crate::gateway) use self::standing::because;
-use self::standing::{PollReport, Standing};
+use self::standing::{HealthReport, PollReport, Standing};
 use crate::gateway::app::App;
 use crate::gateway::fleet::{BatchCounts, Engine, Rank};
 
@@ -27,6 +27,8 @@ pub(super) struct EngineReport {
     last_error: Option<String>,
     /// The questions for its load.
     load_polls: PollReport,
+    /// The questions for its health at its gRPC port, where it has one.
+    grpc_health: Option<HealthReport>,
     ranks: Vec<RankReport>,
 }
 
@@ -105,6 +107,7 @@ fn engine_report(app: &App, engine: &Engine) -> EngineReport {
         models: engine.models().iter().map(|model| model.id.clone()).collect(),
         last_error: engine.last_error(),
         load_polls: PollReport::of(engine),
+        grpc_health: HealthReport::of(engine),
         ranks: engine.ranks().iter().map(|rank| rank_report(app, engine, rank)).collect(),
     }
 }

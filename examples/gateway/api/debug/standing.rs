@@ -37,6 +37,15 @@ pub(super) struct PollReport {
     last_error: Option<String>,
 }
 
+/// What an engine's gRPC port says of its health, and what became of the questions.
+#[derive(Serialize)]
+pub(super) struct HealthReport {
+    /// Its last answer, which counts until another one comes.
+    says: Option<&'static str>,
+    outcomes: BTreeMap<&'static str, u64>,
+    last_error: Option<String>,
+}
+
 impl Standing {
     pub(super) fn of(app: &App, engine: &Engine, rank: &Rank) -> Self {
         let (view, counts) = (rank.books.view(), rank.books.load_counts());
@@ -67,12 +76,20 @@ impl PollReport {
     }
 }
 
+impl HealthReport {
+    pub(super) fn of(engine: &Engine) -> Option<Self> {
+        engine.spec().grpc.as_ref()?;
+        let checked = engine.checks.get();
+        Some(Self { says: checked.says(), outcomes: checked.counts, last_error: checked.last_error })
+    }
+}
+
 /// What sets the rank apart from others.
 pub(in crate::gateway) fn because(app: &App, engine: &Engine, rank: &Rank) -> Vec<&'static str> {
     let drift = rank.books.drift();
-    let mut words = Vec::new();
+    let mut words = Vec::from_iter(engine.absence());
     let mut say = |holds: bool, word| words.extend(holds.then_some(word));
-    say(!engine.is_ready(), "down");
+    say(engine.checks.get().is_unheard, "gRPC health unheard");
     if let Some(veto) = rank.pulse.veto() {
         say(true, veto.as_str());
     }

@@ -3,6 +3,7 @@
 use kv_events::adapter::grpc::AddressError;
 use kv_events::adapter::zmq::EndpointError;
 use kv_events::hash_check::HashingError;
+use kv_routing::adapter::grpc as servicer;
 use thiserror::Error;
 
 use super::KEYS;
@@ -57,10 +58,19 @@ pub enum EngineSpecError {
         got: String,
     },
     /// A place for loads that is none.
-    #[error("expected load=auto, metrics, sglang or off, got {got:?}")]
+    #[error("expected load=auto, metrics, sglang, grpc-vllm, grpc-sglang or off, got {got:?}")]
     Load {
         /// The text.
         got: String,
+    },
+    /// A servicer's address that is none.
+    #[error("grpc: {0}")]
+    Servicer(#[from] servicer::AddressError),
+    /// A servicer that is to be asked, and is nowhere.
+    #[error("load={load} asks the engine's gRPC servicer: expected grpc=grpc://HOST:PORT beside it")]
+    NoServicer {
+        /// `grpc-vllm` or `grpc-sglang`
+        load: &'static str,
     },
     /// A threshold that is none.
     #[error("{key}: {source}")]

@@ -1,6 +1,7 @@
 //! How to reach one engine, from `--engine` or the configuration file.
 
 mod error;
+mod load;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,11 +11,13 @@ use std::str::FromStr;
 use kv_events::Hashing;
 use kv_events::adapter::grpc::RelayAddress;
 use kv_events::adapter::zmq::Endpoint;
+use kv_routing::adapter::grpc::EngineAddress;
 use kv_routing::overload::Overrides;
 use reqwest::Url;
 use serde::Deserialize;
 
 pub use self::error::EngineSpecError;
+pub use self::load::LoadSource;
 use super::Limit;
 use crate::gateway::limits::RANKS_MAX;
 
@@ -44,25 +47,12 @@ pub struct EngineSpec {
     pub block_size: Option<NonZeroU32>,
     /// How the engine hashes its blocks, to be checked as they are announced.
     pub hash_check: Option<Hashing>,
+    /// Where its gRPC servicer listens, beside its HTTP server: asked for health, and for loads as `load` says.
+    pub grpc: Option<EngineAddress>,
     /// Where the engine is asked for its load.
     pub load: LoadSource,
     /// Its own thresholds of overload.
     pub overload: Overrides,
-}
-
-/// Where an engine is asked for its load, while it pushes none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LoadSource {
-    /// Wherever it answers: `/metrics`, or SGLang's endpoint, which is asked first where the events are SGLang's.
-    #[default]
-    Auto,
-    /// `/metrics`, as vLLM and SGLang serve it.
-    Metrics,
-    /// SGLang's `/v1/loads`, or `/get_load` where there is none.
-    Sglang,
-    /// Nowhere.
-    Off,
 }
 
 /// Who tells what an engine's cache holds.
@@ -93,6 +83,7 @@ pub(super) struct EngineFields {
     drops_last_block: bool,
     block_size: Option<NonZeroU32>,
     hash_check: Option<String>,
+    grpc: Option<String>,
     load: Option<LoadSource>,
     overload_waiting: Option<Limit>,
     overload_kv: Option<Limit>,
@@ -148,7 +139,8 @@ impl fmt::Display for EngineSpec {
             (1, _) => Ok(()),
             (_, Some(EventSource::Relay(_))) => write!(f, ", {ranks} ranks"),
             _ => write!(f, ", {ranks} ranks on ports that count up"),
-        }
+        }?;
+        self.grpc.iter().try_for_each(|grpc| write!(f, ", servicer at {grpc}"))
     }
 }
 
@@ -179,6 +171,7 @@ impl EngineFields {
             ("replay", Some(value)) => self.replay = Some(value.to_owned()),
             ("name", Some(value)) => self.name = Some(value.to_owned()),
             ("hash-check", Some(value)) => self.hash_check = Some(value.to_owned()),
+            ("grpc", Some(value)) => self.grpc = Some(value.to_owned()),
             ("topic", Some(value)) => value.clone_into(&mut self.topic),
             ("bind", None) => self.bind = true,
             ("set-copies", None) => self.set_copies = true,
@@ -227,6 +220,11 @@ impl TryFrom<EngineFields> for EngineSpec {
                 return Err(EngineSpecError::BesideRelay { key });
             }
         }
+        let grpc: Option<EngineAddress> = fields.grpc.as_deref().map(str::parse).transpose()?;
+        let load = fields.load.unwrap_or_default();
+        if load.is_servicer() && grpc.is_none() {
+            return Err(EngineSpecError::NoServicer { load: load.as_str() });
+        }
         let endpoint = |key, text: Option<String>| text.map(|text| checked_endpoint(key, &text, ranks)).transpose();
         Ok(Self {
             name,
@@ -240,26 +238,13 @@ impl TryFrom<EngineFields> for EngineSpec {
             drops_last_block: fields.drops_last_block,
             block_size: fields.block_size,
             hash_check: fields.hash_check.as_deref().map(str::parse).transpose()?,
-            load: fields.load.unwrap_or_default(),
+            grpc,
+            load,
             overload: Overrides {
                 waiting_requests: fields.overload_waiting.map(|Limit(threshold)| threshold),
                 kv_usage: fields.overload_kv.map(|Limit(threshold)| threshold),
             },
         })
-    }
-}
-
-impl FromStr for LoadSource {
-    type Err = EngineSpecError;
-
-    fn from_str(text: &str) -> Result<Self, EngineSpecError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "metrics" => Ok(Self::Metrics),
-            "sglang" => Ok(Self::Sglang),
-            "off" => Ok(Self::Off),
-            _ => Err(EngineSpecError::Load { got: text.to_owned() }),
-        }
     }
 }
 
@@ -304,7 +289,7 @@ fn authority(url: &Url) -> String {
 
 /// The keys of `--engine`, for whoever mistypes one.
 const KEYS: &str = "events=ENDPOINT, replay=ENDPOINT, ranks=N, name=NAME, topic=PREFIX, block-size=TOKENS, hash-check=WAY[:SEED], bind, set-copies, \
-     drops-last-block, load=WHERE, overload-waiting=COUNT, overload-kv=SHARE";
+     drops-last-block, grpc=grpc://HOST:PORT, load=WHERE, overload-waiting=COUNT, overload-kv=SHARE";
 
 #[cfg(test)]
 mod tests {
@@ -324,6 +309,20 @@ mod tests {
         let written = "url = \"http://h:1\"\nload = \"sglang\"\noverload-waiting = \"off\"\noverload-kv = 0.5\n";
         assert_eq!(EngineSpec::try_from(toml::from_str::<EngineFields>(written).unwrap()).unwrap(), own);
         assert_eq!((spec("http://h:1").load, spec("http://h:1").overload), (LoadSource::Auto, Overrides::default()));
+    }
+
+    #[test]
+    fn a_servicer_is_a_port_of_its_own() {
+        let servicer = |text| spec(text).grpc.map(|grpc| grpc.to_string());
+        assert_eq!(servicer("http://h:1"), None);
+        let own = spec("http://h:1,grpc=grpc://h:50051,load=grpc-sglang");
+        assert_eq!((own.grpc.as_ref().unwrap().to_string().as_str(), own.load), ("grpc://h:50051", LoadSource::GrpcSglang));
+        assert!(own.to_string().ends_with(", servicer at grpc://h:50051"), "{own}");
+        let written = "url = \"http://h:1\"\ngrpc = \"grpc://h:50051\"\nload = \"grpc-sglang\"\n";
+        assert_eq!(EngineSpec::try_from(toml::from_str::<EngineFields>(written).unwrap()).unwrap(), own);
+        for load in ["auto", "metrics", "sglang", "grpc-vllm", "off"] {
+            assert_eq!(spec(&format!("http://h:1,grpc=grpc://h:2,load={load}")).load.as_str(), load);
+        }
     }
 
     fn refusal(text: &str) -> String {
@@ -391,7 +390,10 @@ mod tests {
             ("http://h:1,event=tcp://*:1", "expected one of events=ENDPOINT"),
             ("http://h:1,set-copies=yes", "expected one of events=ENDPOINT"),
             ("http://h:1,name=a,name=b", "name is given twice"),
-            ("http://h:1,load=push", "expected load=auto, metrics, sglang or off, got \"push\""),
+            ("http://h:1,load=push", "expected load=auto, metrics, sglang, grpc-vllm, grpc-sglang or off, got \"push\""),
+            ("http://h:1,grpc=h:50051", "grpc: expected grpc://HOST:PORT, got \"h:50051\""),
+            ("http://h:1,load=grpc-vllm", "load=grpc-vllm asks the engine's gRPC servicer: expected grpc=grpc://HOST:PORT"),
+            ("http://h:1,events=grpc://h:2,load=grpc-sglang", "load=grpc-sglang asks the engine's gRPC servicer"),
             ("http://h:1,overload-kv=-1", "overload-kv: expected a number from 0 on, or off, got \"-1\""),
         ] {
             assert!(refusal(text).contains(reason), "{text}: {}", refusal(text));

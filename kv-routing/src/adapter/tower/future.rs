@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::Response;
+use http::{Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 
@@ -56,6 +56,11 @@ where
     }
 }
 
+/// Whether a server says this of another one behind it. That one may be gone.
+const fn is_of_a_proxy(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
+}
+
 /// Headers came. Returns the guard if the rest of the answer is of interest.
 fn begun<R, G: Guard>(response: &Response<R>, mut guard: G) -> Option<G> {
     let failure = match grpc_status::failure(response.headers()) {
@@ -64,7 +69,7 @@ fn begun<R, G: Guard>(response: &Response<R>, mut guard: G) -> Option<G> {
         failure => failure,
     };
     // A status of a broken connection is its own side's word, not the worker's.
-    if failure != Some(Failure::Transport) {
+    if failure != Some(Failure::Transport) && !is_of_a_proxy(response.status()) {
         guard.heard();
     }
     let Some(failure) = failure else { return Some(guard) };

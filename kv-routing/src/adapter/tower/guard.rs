@@ -9,7 +9,7 @@ use crate::sync::{Arc, Mutex};
 
 /// What holds a request's books. Dropped without a word, the request has ended and nobody knows how.
 pub trait Guard {
-    /// The worker began to answer, well or not.
+    /// The worker began to answer, well or not, and not a proxy in its place.
     fn heard(&mut self) {}
 
     /// A part of the answer came. The first one says that the prompt is computed.

@@ -42,7 +42,7 @@
 //! # What a guard is told
 //! | what happens | [`Guard`] |
 //! |---|---|
-//! | headers of whatever status | [`heard`](Guard::heard) |
+//! | headers of whatever status, but 502 and 504, by which a proxy speaks of the worker behind it | [`heard`](Guard::heard) |
 //! | a frame of the body, with a status of success | [`progress`](Guard::progress): the first is the first token |
 //! | the end of the body, or its trailers | [`complete`](Guard::complete) |
 //! | a status that is none of success, or a gRPC status that is not 0, in headers or trailers | [`fail`](Guard::fail), [`Failure::Answer`] |
