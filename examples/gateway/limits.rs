@@ -47,6 +47,10 @@ pub(crate) const TOKENIZE_MAX: Duration = Duration::from_secs(2);
 /// in the field, overload would steer in one second of ten. An answer is one page of text.
 pub(crate) const LOAD_EVERY: Duration = kv_routing::limits::OVERLOAD_BELIEVED_FOR;
 
+/// After so many questions in a row that nobody answered, what a gRPC port said of its engine's health counts no more: half a minute, where
+/// it refuses, and up to two minutes where it is silent.
+pub(crate) const HEALTH_UNHEARD_MAX: u32 = 15;
+
 /// After how long a gRPC port without a health service is asked again: another server may have been started there.
 pub(crate) const HEALTH_ANEW: Duration = Duration::from_mins(1);
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use kv_events::Caveat;
 use kv_routing::overload::{Attempts, Sheds};
-use kv_routing::{Branch, Choice, NoCandidate, Request, Router};
+use kv_routing::select::Scratch;
+use kv_routing::{Branch, Candidate, Choice, Decision, NoCandidate, Record, Request, Router};
 
 use self::explain::explanation;
 use self::gather::{Gathered, namespace};
@@ -63,6 +64,21 @@ impl Decider {
             retry_after: settings.decision.retry_after(),
         }
     }
+
+    /// Chooses, and keeps a record of it only for somebody who wants it: it has all candidates.
+    fn choose(
+        &self,
+        request: Request,
+        candidates: &[Candidate],
+        seed: u64,
+        wants_record: bool,
+    ) -> Result<(Choice, Option<Record>), NoCandidate> {
+        if wants_record {
+            let Decision { choice, record } = self.router.decide(request, candidates, seed)?;
+            return Ok((choice, Some(record)));
+        }
+        Ok((self.router.choose(request, candidates, seed, &mut Scratch::new())?, None))
+    }
 }
 
 impl App {
@@ -87,13 +103,14 @@ impl App {
         };
         let steered = decider.steering.steer(now, question.session, &gathered, seed);
         let request = Request { prompt_tokens: gathered.prompt_tokens, home: steered.map(Steered::worker) };
-        let decision = attempts.decide(|| decider.router.decide(request, &gathered.candidates, seed))?;
-        let branch = branch(&decision.choice, steered);
-        decider.scores.count(request, &decision.choice, branch);
-        decider.steering.note(now, question.session, decision.choice.worker);
-        let (server, rank) = seats[decision.choice.index];
-        if self.settings.log_decisions {
-            log(server, rank, branch, &decision);
+        let wants_record = question.explain || self.settings.log_decisions;
+        let (choice, record) = attempts.decide(|| decider.choose(request, &gathered.candidates, seed, wants_record))?;
+        let branch = branch(&choice, steered);
+        decider.scores.count(request, &choice, branch);
+        decider.steering.note(now, question.session, choice.worker);
+        let (server, rank) = seats[choice.index];
+        if let Some(record) = record.as_ref().filter(|_| self.settings.log_decisions) {
+            log(server, rank, branch, record);
         }
         let has_salt = question.inbound.salt.as_ref().is_some_and(|salt| !salt.is_empty());
         server.engine.ranks()[rank].tally.salted.add(has_salt.into());
@@ -102,10 +119,10 @@ impl App {
             rank,
             is_streamed: question.inbound.stream,
             answer_tokens: question.inbound.answer_tokens,
-            forecast: forecast(question, &gathered, &decision.choice, server, rank),
-            keys: gathered.take_keys(decision.choice.index),
+            forecast: forecast(question, &gathered, &choice, server, rank),
+            keys: gathered.take_keys(choice.index),
             branch,
-            decision: question.explain.then(|| explanation(server, branch, decision.record)).flatten(),
+            decision: record.filter(|_| question.explain).and_then(|record| explanation(server, branch, record)),
         };
         Ok(Ticket::book(placement, Arc::clone(&self.metrics)))
     }
@@ -145,9 +162,8 @@ fn branch(choice: &Choice, steered: Option<Steered>) -> &'static str {
 }
 
 /// One line for a decision, whose record can be decided again.
-fn log(server: &Server, rank: usize, branch: &'static str, decision: &kv_routing::Decision) {
-    let (engine, rank) = (server.engine.name(), server.engine.ranks()[rank].number);
-    let kv_routing::Decision { choice, record } = decision;
+fn log(server: &Server, rank: usize, branch: &'static str, record: &Record) {
+    let (engine, rank, choice) = (server.engine.name(), server.engine.ranks()[rank].number, &record.choice);
     let (prompt_tokens, overlap_tokens, best) =
         (record.ask.request.prompt_tokens, choice.overlap_tokens, choice.best_overlap_tokens);
     let (regret_s, candidates) = (choice.regret_s, record.scored.len());

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::engine::Engine;
-use crate::gateway::limits::HEALTH_ANEW;
+use crate::gateway::limits::{HEALTH_ANEW, HEALTH_UNHEARD_MAX};
 use crate::gateway::proxy;
 
 /// What became of the questions for an engine's health at its gRPC port.
@@ -21,12 +21,13 @@ pub(crate) struct Checks(Mutex<Checked>);
 pub(crate) struct Checked {
     /// By the outcome's word.
     pub(crate) counts: BTreeMap<&'static str, u64>,
-    /// The last answer. It counts until another one comes: a server that falls silent takes nothing back.
+    /// The last answer. It counts until another one comes, or nobody has answered for [`HEALTH_UNHEARD_MAX`] times: an engine is not shut
+    /// out for ever by a port that is gone.
     says: Option<Health>,
     /// Why there has been no answer since.
     pub(crate) last_error: Option<String>,
-    /// It is known that nobody answers there. A port without the service is no such fault.
-    pub(crate) is_unheard: bool,
+    /// How often in a row nobody has answered there. A port without the service is no such fault.
+    unheard: u32,
 }
 
 /// Asks at the engine's port until the task is aborted.
@@ -49,13 +50,15 @@ impl Checks {
         let mut checked = self.0.lock();
         *checked.counts.entry(outcome(answer)).or_default() += 1;
         checked.last_error = answer.as_ref().err().map(|error| proxy::reason(error));
-        checked.is_unheard = false;
-        match answer {
-            Ok(health) => checked.says = Some(*health),
+        (checked.says, checked.unheard) = match answer {
+            Ok(health) => (Some(*health), 0),
             // That there is no such service is an answer too.
-            Err(error) if error.failure() == PollFailure::Unsupported => checked.says = None,
-            Err(_) => checked.is_unheard = true,
-        }
+            Err(error) if error.failure() == PollFailure::Unsupported => (None, 0),
+            Err(_) => {
+                let unheard = checked.unheard.saturating_add(1);
+                (checked.says.filter(|_| unheard < HEALTH_UNHEARD_MAX), unheard)
+            }
+        };
         checked.says == Some(Health::NotServing)
     }
 }
@@ -64,6 +67,11 @@ impl Checked {
     /// What was said last, in a word.
     pub(crate) fn says(&self) -> Option<&'static str> {
         self.says.map(word)
+    }
+
+    /// Whether nobody answers there.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.unheard > 0
     }
 }
 
@@ -133,7 +141,7 @@ mod tests {
     #[test]
     fn answers_are_counted_and_the_last_one_is_kept_while_nobody_answers() {
         let checks = Checks::default();
-        let state = || (checks.get().says(), checks.get().last_error.is_some(), checks.get().is_unheard);
+        let state = || (checks.get().says(), checks.get().last_error.is_some(), checks.get().is_unheard());
         let steps = [
             (Ok(Health::NotServing), (Some("not_serving"), false, false)),
             (failed(PollFailure::Transport), (Some("not_serving"), true, true)),
@@ -149,5 +157,18 @@ mod tests {
         }
         let counted = ["not_serving", "refused", "serving", "timeout", "unknown", "unreachable", "unsupported"];
         assert_eq!(checks.get().counts, counted.into_iter().map(|word| (word, 1)).collect());
+    }
+    // D34: a mark that nobody takes back would shut the engine out for ever.
+    #[test]
+    fn a_port_that_is_gone_shuts_its_engine_out_for_a_while_only() {
+        let engine = Engine::alone();
+        up(&engine);
+        engine.hears_of_health(&Ok(Health::NotServing));
+        let mut silence = (1..=HEALTH_UNHEARD_MAX).map(|nth| {
+            engine.hears_of_health(&failed(PollFailure::Transport));
+            (nth, engine.is_ready())
+        });
+        assert!(silence.all(|(nth, is_ready)| is_ready == (nth == HEALTH_UNHEARD_MAX)));
+        assert_eq!((engine.checks.get().says(), engine.checks.get().is_unheard(), engine.last_error()), (None, true, None));
     }
 }

@@ -260,7 +260,8 @@ async fn a_full_index_degrades_a_stream_until_there_is_room() {
     scene.until("the refusal is told", || scene.stream(0).trust() == Trust::Degraded).await;
     assert!(scene.stream(0).counts.losses.iter().any(|(loss, _)| loss.as_str() == "over_budget"));
     scene.until("a try in vain", || scene.stream(0).batches.resyncs >= 1).await;
-    assert_eq!(scene.stream(0).trust(), Trust::Degraded);
+    // Another try may be under way.
+    assert_ne!(scene.stream(0).trust(), Trust::Exact);
     scene.mood.full.store(false, Ordering::Relaxed);
     scene.until("it is learned anew", || scene.is_exact(0)).await;
     assert_eq!(scene.stream(0).batches.failures, 0);

@@ -50,13 +50,13 @@ impl Replica {
 fn turns(policy: Policy, sticky: bool, seed: u64) -> Vec<u32> {
     let mut replicas = [(); 3].map(|()| Replica::new());
     let block = |nth: u64| Block::named(BlockName(nth), ContentHash(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let turn = |nth: u64| {
+    let turn = |(replica, nth): (usize, u64)| {
         let prompt: Vec<Block> = (1..=4 * (nth + 1)).map(block).collect();
-        let worker = replicas[nth as usize % 3].place(policy, &prompt, sticky, seed * 100 + nth);
+        let worker = replicas[replica].place(policy, &prompt, sticky, seed * 100 + nth);
         replicas.iter_mut().for_each(|replica| replica.hear(worker, &prompt));
         worker
     };
-    (0..12).map(turn).collect()
+    [0, 1, 2].into_iter().cycle().zip(0..12).map(turn).collect()
 }
 
 // D33: affinity by a table of each process scatters the turns of a conversation over replicas. The index is the same in all of them.

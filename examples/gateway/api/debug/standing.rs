@@ -89,7 +89,7 @@ pub(in crate::gateway) fn because(app: &App, engine: &Engine, rank: &Rank) -> Ve
     let drift = rank.books.drift();
     let mut words = Vec::from_iter(engine.absence());
     let mut say = |holds: bool, word| words.extend(holds.then_some(word));
-    say(engine.checks.get().is_unheard, "gRPC health unheard");
+    say(engine.checks.get().is_unheard(), "gRPC health unheard");
     if let Some(veto) = rank.pulse.veto() {
         say(true, veto.as_str());
     }
