@@ -4,7 +4,7 @@ use std::hint::{black_box, spin_loop};
 use std::time::{Duration, Instant};
 
 use contest::measure::alloc::live_bytes;
-use contest::measure::clock::thread_ns;
+use contest::measure::clock::{reading_ns, thread_ns};
 use kv_index::{ContentHash, Index, Matches, Namespace};
 use kv_routing::select::Scratch;
 use kv_routing::{Lookup, Policy, Request, Router};
@@ -50,7 +50,7 @@ struct Times {
 
 /// Paces decisions and times each.
 pub fn play(fleet: &mut Fleet, prompts: &Prompts, who: Who, options: &Options) -> Row {
-    let overhead = overhead_ns();
+    let overhead = reading_ns();
     let mut ours = match who {
         Who::Ours(policy, groups) => Some(Ours::new(policy, groups)),
         Who::Dynamo => None,
@@ -126,18 +126,6 @@ fn dynamos(fleet: &mut Fleet, prompt: &Prompt, reusable: &[ContentHash], check: 
         assert_eq!(deepest, matches.levels().next().map_or(0, |level| level.depth), "the same events, the same answer");
     }
     (worker, times)
-}
-
-/// What reading the clock twice costs.
-fn overhead_ns() -> u64 {
-    let mut reads: Vec<u64> = (0..2_000)
-        .map(|_| {
-            let at = thread_ns();
-            thread_ns() - at
-        })
-        .collect();
-    reads.sort_unstable();
-    reads[reads.len() / 2]
 }
 
 /// Decisions before anything is timed, and of these, those whose lookups are compared.

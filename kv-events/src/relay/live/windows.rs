@@ -30,8 +30,8 @@ pub(in crate::relay) struct SharedWindows {
 struct Layout {
     /// Tokens of a window; 0 before the first is known.
     width: usize,
-    /// Windows of a row.
-    per_row: usize,
+    /// Windows of a row, as a power of two: every block asks for its row.
+    per_row_log: u32,
 }
 
 impl Windows {
@@ -46,7 +46,7 @@ impl Windows {
             self.rows.resize_with(row + 1, || None);
             self.used.resize(row + 1, 0);
         }
-        let len = self.layout.width * self.layout.per_row;
+        let len = self.layout.width << self.layout.per_row_log;
         let fresh = || self.spare.take().unwrap_or_else(|| Row::new(vec![0; len].into()));
         let values = self.rows[row].get_or_insert_with(fresh).get_mut();
         if let Some(place) = values.get_mut(place).filter(|place| place.len() == window.len()) {
@@ -82,13 +82,12 @@ impl SharedWindows {
 
 impl Layout {
     fn of(width: usize) -> Self {
-        Self { width, per_row: (ROW_TOKENS / width.max(1)).clamp(1, ROW_WINDOWS_MAX) }
+        Self { width, per_row_log: (ROW_TOKENS / width.max(1)).clamp(1, ROW_WINDOWS_MAX).ilog2() }
     }
 
     /// The row of a slot's window, and its tokens there.
     fn place(self, slot: Slot) -> (usize, std::ops::Range<usize>) {
-        let per_row = self.per_row.max(1);
-        let (row, at) = (slot as usize / per_row, slot as usize % per_row);
+        let (row, at) = (slot as usize >> self.per_row_log, slot as usize & ((1 << self.per_row_log) - 1));
         (row, at * self.width..(at + 1) * self.width)
     }
 }
