@@ -51,20 +51,29 @@ impl Follower {
         self.clock.advance(now);
         self.link.connected = false;
         if self.source == Source::Relay {
-            self.begin_life();
-            self.resubscribe(None);
+            self.learn_anew();
         }
         self.settle();
     }
 
+    /// Nothing that is held can be trusted, and there is no place to resume from.
+    fn learn_anew(&mut self) {
+        self.begin_life();
+        self.resubscribe(None);
+    }
+
     /// The relay says, without a batch (`load_only`), that `sequence` is the last that it sent; and, if it `vouches`, that the
-    /// publisher has no other behind it. It enters no cursor; but if it is not the last here, the end of the stream was lost.
+    /// publisher has no other behind it. It enters no cursor; but if it is not the last here, the end of the stream was lost; if it is
+    /// of another life, all that is held is of one that is over; and amid a snapshot, the rest of that will not come.
     pub fn handle_heartbeat(&mut self, now: Duration, incarnation: Incarnation, sequence: u64, vouches: bool) {
         self.active_at = self.clock.advance(now);
-        let follows = self.source == Source::Relay && !self.resumption.awaits_link && incarnation == self.incarnation;
-        match self.cursor.last() {
-            Some(last) if follows && last == sequence => self.link.confirmed = vouches,
-            Some(last) if follows && last < sequence => self.resubscribe(self.position()),
+        let follows = self.source == Source::Relay && !self.resumption.awaits_link;
+        let is_amid_snapshot = self.resumption.snapshot_next.is_some();
+        match self.cursor.last().filter(|_| follows) {
+            _ if follows && is_amid_snapshot => self.learn_anew(),
+            Some(_) if incarnation != self.incarnation => self.learn_anew(),
+            Some(last) if last == sequence => self.link.confirmed = vouches,
+            Some(last) if last < sequence => self.resubscribe(self.position()),
             _ => {}
         }
         self.settle();
@@ -101,8 +110,7 @@ impl Follower {
             self.resumption.snapshot_frame = frame;
         } else if part.index != expected || part.incarnation != self.incarnation || frame != self.resumption.snapshot_frame {
             // A part is missing, or of another snapshot: what came is not all, and there is no place to resume from.
-            self.begin_life();
-            return self.resubscribe(None);
+            return self.learn_anew();
         }
         self.counts.snapshot += 1;
         let is_last = part.index.saturating_add(1) >= part.count;
@@ -127,8 +135,7 @@ impl Follower {
         }
         if self.resumption.snapshot_next.is_some() {
             // A snapshot comes whole before what follows it.
-            self.begin_life();
-            return self.resubscribe(None);
+            return self.learn_anew();
         }
         if std::mem::take(&mut self.resumption.from_nothing) && self.cursor.last().is_some() {
             let repair = self.repair;
@@ -141,10 +148,7 @@ impl Follower {
         match self.cursor.admit_live(delivery.sequence, clears) {
             Verdict::Stale => self.counts.stale += 1,
             Verdict::Replay { .. } => self.resubscribe(self.position()),
-            Verdict::Restart => {
-                self.begin_life();
-                self.resubscribe(None);
-            }
+            Verdict::Restart => self.learn_anew(),
             verdict => self.apply_live(delivery, verdict),
         }
     }

@@ -142,11 +142,23 @@ fn a_heartbeat_confirms_the_last_batch_and_enters_no_cursor() {
     let mut rig = at(5);
     rig.follower.handle_heartbeat(rig.now, life(), 5, true);
     assert_eq!((rig.told().as_str(), rig.trust()), ("", "exact"));
-    rig.follower.handle_heartbeat(rig.now, life().next(), 9, true);
     rig.follower.handle_heartbeat(rig.now, life(), 3, true);
     assert_eq!((rig.told().as_str(), rig.follower.position().unwrap().sequence), ("", 5));
     rig.follower.handle_heartbeat(rig.now, life(), 6, true);
     assert_eq!(rig.told(), "?resubscribe>5", "the end of the stream was lost");
+}
+
+/// Relays of ours end the stream instead.
+#[test]
+fn a_heartbeat_of_another_life_or_amid_a_snapshot_begins_the_stream_anew() {
+    let mut rig = at(5);
+    rig.follower.handle_heartbeat(rig.now, life().next(), 5, true);
+    assert_eq!((rig.told().as_str(), rig.trust()), ("restart ?resubscribe", "unheard"));
+    let mut rig = at(5);
+    rig.follower.handle_snapshot(rig.now, part(life(), 0, 2, 0));
+    rig.told();
+    rig.follower.handle_heartbeat(rig.now, life(), 5, true);
+    assert_eq!((rig.told().as_str(), rig.trust()), ("restart ?resubscribe", "unheard"));
 }
 
 #[test]

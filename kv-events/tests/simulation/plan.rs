@@ -39,6 +39,8 @@ pub(crate) struct RelayPlan {
     pub(crate) history: usize,
     /// Copies in a chunk of a snapshot.
     pub(crate) chunk: u64,
+    /// It ends no stream where another life begins, as ours would: the next life comes on the same stream. Nor does it end every snapshot.
+    pub(crate) glues: bool,
 }
 
 /// One thing that happens.
@@ -127,7 +129,7 @@ impl Plan {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut ranks = (0..=random.below(2)).map(|_| RankPlan::draw(&mut random)).collect::<Vec<_>>();
-        let relay = (seed % 2 == 1).then(|| RelayPlan::draw(&mut random));
+        let relay = (seed % 2 == 1).then(|| RelayPlan { glues: seed % 8 == 5, ..RelayPlan::draw(&mut random) });
         if relay.is_some() {
             let replays = ranks[0].replays;
             ranks.iter_mut().for_each(|rank| rank.replays = replays);
@@ -158,7 +160,7 @@ impl RelayPlan {
             _ => 10_000,
         };
         let chunk = if random.once_in(2) { 1 + random.below(4) } else { 2048 };
-        Self { gateways: 1 + random.index(3), history, chunk }
+        Self { gateways: 1 + random.index(3), history, chunk, glues: false }
     }
 }
 

@@ -39,7 +39,7 @@ impl<I: Index> Relayed<I> {
         };
         let sidecar = Sidecar::new(Duration::ZERO, options, Duration::ZERO);
         let numbers = (0..relay.gateways).flat_map(|_| 0..options.ranks);
-        let readers = numbers.map(|rank| Reader::new(&index, rank)).collect();
+        let readers = numbers.map(|rank| Reader::new(&index, rank, relay.glues)).collect();
         Self { index, sidecar, options, readers, ranks }
     }
 
@@ -125,7 +125,7 @@ impl<I: Index> Listener for Relayed<I> {
     }
 
     fn heal(&mut self) {
-        self.readers.iter_mut().for_each(|reader| reader.line.heal());
+        self.readers.iter_mut().for_each(Reader::heal);
     }
 
     fn check(&mut self, now: Duration, sites: &[Site]) -> Result<(), Failure> {

@@ -22,6 +22,8 @@ pub(super) struct Reader<I: Index> {
     /// Something came since the relay last rejected a position.
     heard: bool,
     asked_at: Duration,
+    /// The relay sends the next life on the stream of the last one, and does not end every snapshot.
+    glues: bool,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,7 @@ enum State {
 }
 
 impl<I: Index> Reader<I> {
-    pub(super) fn new(index: &I, rank: u32) -> Self {
+    pub(super) fn new(index: &I, rank: u32, glues: bool) -> Self {
         Self {
             gateway: Gateway::new(index, Source::Relay, 0),
             rank,
@@ -51,6 +53,7 @@ impl<I: Index> Reader<I> {
             pause: PAUSE.0,
             heard: true,
             asked_at: Duration::ZERO,
+            glues,
         }
     }
 
@@ -94,7 +97,7 @@ impl<I: Index> Reader<I> {
     pub(super) fn restart(&mut self, now: Duration, index: &I, sidecar: &mut Sidecar) {
         self.leave(sidecar);
         let line = std::mem::take(&mut self.line);
-        *self = Self::new(index, self.rank);
+        *self = Self::new(index, self.rank, self.glues);
         (self.line, self.state) = (line, State::Waiting { until: now });
     }
 
@@ -106,6 +109,12 @@ impl<I: Index> Reader<I> {
         if was_on {
             self.ended(now, Code::Unavailable, sidecar);
         }
+    }
+
+    /// From now on the line is a good one, and the relay one of ours.
+    pub(super) fn heal(&mut self) {
+        self.line.heal();
+        self.glues = false;
     }
 
     pub(super) fn fail(&mut self, now: Duration, index: &I, sidecar: &mut Sidecar) {
@@ -125,6 +134,9 @@ impl<I: Index> Reader<I> {
             State::Reading { id, snapshot, poll_at } if self.line.has_room() => {
                 if let Some(chunk) = snapshot.as_mut().and_then(Iterator::next) {
                     self.line.send(now, Sent::Update(part(chunk).into()), random);
+                    if self.glues && random.once_in(8) {
+                        *snapshot = None;
+                    }
                     return true;
                 }
                 *snapshot = None;
@@ -137,8 +149,17 @@ impl<I: Index> Reader<I> {
                     Next::Batch(relayed) => self.line.send(now, Sent::Update(batch(&relayed).into()), random),
                     Next::Heartbeat(beat) => self.line.send(now, Sent::Update(heartbeat(&beat).into()), random),
                     Next::End(end) => {
-                        self.line.send(now, Sent::Ended(end.code()), random);
-                        self.state = State::Ending;
+                        // A relay that has nothing of the next life says nothing of it.
+                        let has_more = sidecar.relay.status(self.rank).is_some_and(|status| status.last.is_some());
+                        let glued = (self.glues && has_more && end.code() == Code::DataLoss)
+                            .then(|| sidecar.relay.subscribe_to(now, &[self.rank], &[]).ok())
+                            .flatten();
+                        if let Some(id) = glued {
+                            self.state = State::Reading { id, snapshot: None, poll_at: None };
+                        } else {
+                            self.line.send(now, Sent::Ended(end.code()), random);
+                            self.state = State::Ending;
+                        }
                     }
                 }
             }
