@@ -158,6 +158,7 @@ mod tests {
         let counted = ["not_serving", "refused", "serving", "timeout", "unknown", "unreachable", "unsupported"];
         assert_eq!(checks.get().counts, counted.into_iter().map(|word| (word, 1)).collect());
     }
+
     // D34: a mark that nobody takes back would shut the engine out for ever.
     #[test]
     fn a_port_that_is_gone_shuts_its_engine_out_for_a_while_only() {

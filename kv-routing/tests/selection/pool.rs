@@ -39,7 +39,11 @@ fn chosen(pool: &Pool, policy: Policy, matches: &Matches, seed: u64) -> u32 {
 fn a_small_pool_is_decided_as_its_slice_is() {
     let mut pool = pool(20);
     for worker in 0..20 {
-        let load = Load { in_flight: worker * 7 % 5, queued_tokens: u64::from(worker * 13 % 7) * 500, ..Load::default() };
+        let in_flight = worker * 7 % 5;
+        // With what the fleet's means are made of.
+        let (rate_tokens_per_s, kv_usage) = (Some(9_000.0), Some(0.5));
+        let queued_tokens = u64::from(worker * 13 % 7) * 500;
+        let load = Load { in_flight, running: in_flight, queued_tokens, rate_tokens_per_s, kv_usage, ..Load::default() };
         pool.update(WorkerId(worker), |candidate| candidate.load = load).unwrap();
     }
     let found = matches([(3, 40), (4, 40), (9, 10)]);

@@ -40,7 +40,7 @@ pub(super) struct PollReport {
 /// What an engine's gRPC port says of its health, and what became of the questions.
 #[derive(Serialize)]
 pub(super) struct HealthReport {
-    /// Its last answer, which counts until another one comes.
+    /// Its last answer, for as long as it counts.
     says: Option<&'static str>,
     outcomes: BTreeMap<&'static str, u64>,
     last_error: Option<String>,

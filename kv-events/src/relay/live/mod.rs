@@ -58,7 +58,7 @@ pub(super) struct Live {
     pages: Pages,
     /// Held blocks by name.
     names: SlotTable,
-    /// Steps by place, so that a store heals a hole and no step is kept twice.
+    /// Steps by place, so that a store heals a hole and no step is kept twice, but below two blocks of one place.
     steps: SlotTable,
     /// Held blocks by shelf.
     held: [u64; Shelf::COUNT],
@@ -282,5 +282,67 @@ impl Live {
 
     fn is_held_by(&self, slot: Slot, group: GroupId) -> bool {
         self.pages.block(slot).copies.iter().any(|copies| copies.shelf().group() == group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EngineHash, Removed, Stored, Tokens};
+
+    /// One batch: the names below `parent`, whose blocks of one token contain what stands beside them.
+    fn store(live: &mut Live, parent: Option<u64>, blocks: &[(u64, u32)]) {
+        let stored = Stored {
+            hashes: blocks.iter().map(|(name, _)| EngineHash::from(*name)).collect(),
+            parent: parent.map(EngineHash::from),
+            tokens: Tokens::Ids(blocks.iter().map(|(_, token)| *token).collect()),
+            block_size: 1,
+            ..Stored::default()
+        };
+        live.apply(&Batch { events: vec![stored.into()], ..Batch::default() });
+    }
+
+    fn remove(live: &mut Live, names: &[u64]) {
+        let hashes = names.iter().map(|name| EngineHash::from(*name)).collect();
+        live.apply(&Batch { events: vec![Removed { hashes, ..Removed::default() }.into()], ..Batch::default() });
+    }
+
+    /// Names, steps, and blocks of either kind.
+    fn kept(live: &Live) -> (usize, usize, usize) {
+        (live.blocks(), live.steps.len(), live.pages.len())
+    }
+
+    fn live() -> Live {
+        Live::new(CopyRule::Counted, 100)
+    }
+
+    #[test]
+    fn a_block_that_comes_back_takes_its_step() {
+        let mut live = live();
+        store(&mut live, None, &[(1, 11), (2, 12), (3, 13)]);
+        remove(&mut live, &[1, 2]);
+        assert_eq!(kept(&live), (1, 2, 3), "the way to the third");
+        store(&mut live, None, &[(1, 11), (2, 12)]);
+        assert_eq!(kept(&live), (3, 0, 3), "under the old names");
+        remove(&mut live, &[2]);
+        store(&mut live, Some(1), &[(20, 12)]);
+        assert_eq!(kept(&live), (3, 0, 3), "and under another");
+        remove(&mut live, &[1, 20, 3]);
+        assert_eq!(kept(&live), (0, 0, 0));
+    }
+
+    #[test]
+    fn steps_below_two_names_of_one_place_go_with_what_is_below_them() {
+        let mut live = live();
+        store(&mut live, None, &[(1, 11), (2, 12), (3, 13)]);
+        store(&mut live, None, &[(10, 11)]);
+        remove(&mut live, &[2]);
+        store(&mut live, Some(10), &[(20, 12), (30, 13)]);
+        remove(&mut live, &[20, 1, 10]);
+        assert_eq!(live.blocks(), 2);
+        remove(&mut live, &[30]);
+        assert_eq!(kept(&live), (1, 2, 3), "the way to the third");
+        remove(&mut live, &[3]);
+        assert_eq!(kept(&live), (0, 0, 0));
     }
 }
