@@ -281,3 +281,14 @@ fn means_follow_every_change() {
     assert_eq!(decision.record.ask.fleet, expected);
     assert!(decision.record.ask.fleet.tokens_per_s.is_finite() && pool.len() == members.len());
 }
+
+#[test]
+fn the_other_groups_count_where_all_are_overloaded_too() {
+    let mut pool = pool(64);
+    (0..64).for_each(|worker| pool.update(WorkerId(worker), |candidate| candidate.overloaded = true).unwrap());
+    let found = matches([(7, 40), (9, 40)]);
+    let mut refine = |worker: WorkerId, depth: u32| if worker.0 == 7 { 1 } else { depth };
+    let choice =
+        pool.choose(&Router::new(Policy::CacheAware), REQUEST, &lookup(&found), Some(&mut refine), 3, &mut Scratch::new());
+    assert_eq!(choice.map(|choice| (choice.worker, choice.overlap_tokens)), Ok((9, 40 * BLOCK)));
+}
