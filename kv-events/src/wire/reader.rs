@@ -211,15 +211,20 @@ impl<'a> Reader<'a> {
 
     /// Reads an array of numbers from 0 to `u32::MAX`: what most of a payload consists of.
     pub(super) fn u32_list(&mut self) -> Result<Vec<u32>> {
+        let list = self.rest;
         let len = self.list_len()?;
-        let mut numbers = Vec::with_capacity(len);
-        while numbers.len() < len {
-            let taken = ids::read(self.rest, len - numbers.len(), &mut numbers);
-            self.rest = self.rest.get(taken..).unwrap_or_default();
-            // What stopped it, and at the end of a payload the rest.
-            for _ in 0..ONE_BY_ONE.min(len - numbers.len()) {
-                numbers.push(self.u32_unbranched()?);
+        let mut numbers = vec![0; len];
+        let mut read = 0;
+        // One by one what stopped the quick way: the first, in front of which it wants some bytes, and at the end of a payload the rest.
+        let mut singly = 1;
+        while read < len {
+            for number in numbers[read..].iter_mut().take(singly) {
+                *number = self.u32_unbranched()?;
+                read += 1;
             }
+            let (ids, bytes) = ids::read(list, list.len() - self.rest.len(), &mut numbers[read..]);
+            self.rest = self.rest.get(bytes..).unwrap_or_default();
+            (read, singly) = (read + ids, ONE_BY_ONE);
         }
         Ok(numbers)
     }
