@@ -64,13 +64,36 @@ impl Pages {
 
     /// Puts `block` into a free slot, and counts it at its parent.
     pub(super) fn insert(&mut self, block: LiveBlock, tokens: &[u32]) -> Slot {
+        if block.parent != ROOT {
+            self.block_mut(block.parent).children += 1;
+        }
+        self.put(block, tokens)
+    }
+
+    /// Puts blocks into free slots, the first below `parent` and each other one below the one before it. `placed` is told where each
+    /// is. Each counts the one below it already.
+    pub(super) fn append<'t>(
+        &mut self,
+        mut parent: Slot,
+        blocks: impl Iterator<Item = (LiveBlock, &'t [u32])>,
+        mut placed: impl FnMut(Slot),
+    ) {
+        if parent != ROOT {
+            self.block_mut(parent).children += 1;
+        }
+        for (mut block, tokens) in blocks {
+            block.parent = parent;
+            parent = self.put(block, tokens);
+            placed(parent);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, block: LiveBlock, tokens: &[u32]) -> Slot {
         if self.free.is_empty() {
             self.add_page();
         }
         let slot = self.free.pop().expect("a page was added when none was free");
-        if block.parent != ROOT {
-            self.block_mut(block.parent).children += 1;
-        }
         let (page, place) = split(slot);
         self.pages[page].get_mut()[place] = Some(block);
         self.windows.put(slot, tokens);

@@ -1,5 +1,6 @@
 //! Putting the blocks of a store where they belong.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use kv_index::BlockName;
@@ -91,10 +92,24 @@ impl Live {
         let mut at = parent;
         let mut place = self.place_of(parent);
         let mut steps: Vec<(usize, Place)> = Vec::new();
-        for (unit, (next, &(key, slot))) in blocks.iter().zip(found).enumerate() {
+        let mut unit = 0;
+        while let (Some(next), Some(&(key, slot))) = (blocks.get(unit), found.get(unit)) {
+            if steps.is_empty() && slot.is_none() && self.is_end(at) {
+                let new = blocks[unit..]
+                    .iter()
+                    .zip(&found[unit..])
+                    .take_while(|(next, found)| next.name.is_some() && found.1.is_none());
+                let run = unit..unit + new.count();
+                if !run.is_empty() {
+                    unit = run.end;
+                    (at, place) = self.append(placing, found, run, (at, place), plain.as_ref());
+                    continue;
+                }
+            }
             place = place.below(next.content);
             let Some(name) = next.name else {
                 steps.push((unit, place));
+                unit += 1;
                 continue;
             };
             let standing = slot.filter(|&slot| self.stands_at(slot, place));
@@ -118,7 +133,49 @@ impl Live {
                 self.counts.stored += 1;
             }
             self.namespaces.note(name, namespace);
+            unit += 1;
         }
+    }
+
+    /// Puts a run of blocks that are held nowhere, each with a name, below a block that none is below: nearly all that is ever stored
+    /// comes so. Where the last one is, and its place.
+    fn append(
+        &mut self,
+        placing: &Placing<'_>,
+        found: &[(Key, Option<Slot>)],
+        run: Range<usize>,
+        (mut at, mut place): (Slot, Place),
+        plain: Option<&Arc<Extra>>,
+    ) -> (Slot, Place) {
+        let &Placing { shelf, blocks, namespace, units } = placing;
+        let copies = CopySet::one(shelf);
+        let mut keys = found[run.clone()].iter();
+        let new = run.clone().zip(&blocks[run.clone()]).map(|(unit, next)| {
+            place = place.below(next.content);
+            let name = next.name.unwrap_or(BlockName(0));
+            let extra = units.extra(unit, plain, namespace);
+            let children = u32::from(unit + 1 < run.end);
+            (LiveBlock { name, place, parent: ROOT, children, copies: copies.clone(), extra }, units.tokens(unit))
+        });
+        self.pages.append(at, new, |slot| {
+            at = slot;
+            if let Some((key, _)) = keys.next() {
+                self.names.insert(*key, slot);
+            }
+        });
+        let count = run.len() as u64;
+        self.held[shelf.index()] += count;
+        self.copies += count;
+        self.counts.stored += count;
+        if namespace.is_some() || !self.namespaces.is_empty() {
+            blocks[run].iter().filter_map(|next| next.name).for_each(|name| self.namespaces.note(name, namespace));
+        }
+        (at, place)
+    }
+
+    /// Whether no block is below the one at `slot`. Prompts start below [`ROOT`], so there may be steps.
+    fn is_end(&self, slot: Slot) -> bool {
+        if slot == ROOT { self.steps.len() == 0 } else { self.pages.block(slot).children == 0 }
     }
 
     /// Whether the held block at `slot` stands at `place`. If not, it is lost where it stands.

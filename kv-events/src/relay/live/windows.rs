@@ -36,7 +36,22 @@ struct Layout {
 
 impl Windows {
     /// Notes the window of the block that is put at `slot`.
+    #[inline]
     pub(super) fn put(&mut self, slot: Slot, window: &[u32]) {
+        let (row, place) = self.layout.place(slot);
+        if let (Some(Some(Row::Own(values))), Some(used)) = (self.rows.get_mut(row), self.used.get_mut(row))
+            && let Some(place) = values.get_mut(place).filter(|place| place.len() == window.len())
+        {
+            place.copy_from_slice(window);
+            *used += 1;
+            return;
+        }
+        self.put_first(slot, window);
+    }
+
+    /// Likewise, if it is the first one of its row, or of all, or the first since a cut.
+    #[cold]
+    fn put_first(&mut self, slot: Slot, window: &[u32]) {
         if self.layout.width == 0 {
             self.layout = Layout::of(window.len());
         }
