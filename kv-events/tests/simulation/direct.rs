@@ -63,8 +63,8 @@ impl<I: Index> Direct<I> {
             Trust::Exact | Trust::ExactAsOf { .. } if site.source.link.up && !gateway.is_of_this_life(site.engine()) => {
                 Err("connected to another life, and called exact")
             }
-            // What was overtaken on its own connection is a restart, or stale: which of both came last says nothing.
-            Trust::ExactAsOf { .. } if !site.replays && !site.source.link.has_swapped && gateway.last != gateway.heard => {
+            // What was overtaken on its own connection is another life's, or stale.
+            Trust::ExactAsOf { .. } if !site.replays && ![gateway.heard, gateway.heard_last].contains(&gateway.last) => {
                 Err("exact as of another batch than the last that came")
             }
             _ => Ok(()),

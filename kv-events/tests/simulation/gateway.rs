@@ -19,8 +19,10 @@ pub(crate) struct Gateway<I: Index> {
     pub(crate) trust: Trust,
     /// The batch that was applied last, by its number over all lives.
     pub(crate) last: Option<u32>,
-    /// Live batches that came, the latest of them.
+    /// Of the live batches that came, the one that was published last.
     pub(crate) heard: Option<u32>,
+    /// The one that came last: another one only if one has overtaken it.
+    pub(crate) heard_last: Option<u32>,
     /// How far its clock is ahead of the world's.
     pub(crate) ahead: Duration,
     /// It has changed since this was last asked.
@@ -47,7 +49,7 @@ impl<I: Index> Gateway<I> {
         let stream = Stream::new(index.add_worker().expect("few workers"), StreamOptions::default());
         let follower = Follower::new(source, watcher);
         let (trust, ahead) = (Trust::Unheard, Duration::ZERO);
-        Self { follower, stream, trust, last: None, heard: None, ahead, changed: true }
+        Self { follower, stream, trust, last: None, heard: None, heard_last: None, ahead, changed: true }
     }
 
     pub(crate) fn live(&mut self, now: Duration, live: &Live) -> Option<Request> {
@@ -58,7 +60,8 @@ impl<I: Index> Gateway<I> {
             Live::Message(frames) => {
                 if let Ok(message) = frame::live(frames) {
                     let delivery = Delivery::decode(&message);
-                    self.heard = self.heard.max(number_of(delivery.batch.timestamp_s));
+                    let number = number_of(delivery.batch.timestamp_s);
+                    (self.heard, self.heard_last) = (self.heard.max(number), number.or(self.heard_last));
                     self.follower.handle_live(now + self.ahead, delivery);
                 }
             }

@@ -49,8 +49,6 @@ pub(crate) struct Link {
     lag_next: u8,
     duplicate_next: bool,
     swap_next: bool,
-    /// Messages have overtaken each other.
-    pub(crate) has_swapped: bool,
     /// A message that waits for the next one to overtake it.
     overtaken: Option<Vec<Vec<u8>>>,
     pub(crate) delay: Duration,
@@ -119,7 +117,7 @@ impl Link {
         }
         let frames = message(batch.sequence, &batch.payload);
         if std::mem::take(&mut self.swap_next) {
-            (self.overtaken, self.has_swapped) = (Some(frames), true);
+            self.overtaken = Some(frames);
             return Vec::new();
         }
         let times = 1 + usize::from(std::mem::take(&mut self.duplicate_next));

@@ -77,9 +77,9 @@ impl<I: Index> Relayed<I> {
         match gateway.trust {
             Trust::Exact if is_right && replays => Ok(()),
             Trust::Exact => Err("wrong at the end, and called exact"),
-            // A relay that knows nothing says nothing: what its reader had stays as good as it was. And a publisher that has published
-            // nothing cannot be told from one that keeps nothing.
-            _ if relay.last.is_none() || !site.engine().has_published() => Ok(()),
+            // A publisher that has published nothing cannot be told from one that keeps nothing. And a relay that can ask nobody and was
+            // told nothing says nothing: what its reader had stays as good as it was.
+            _ if !site.engine().has_published() || !replays && relay.last.is_none() => Ok(()),
             Trust::Degraded(degraded) if degraded.repairable => Err("not repaired, and said to be repairable"),
             Trust::ExactAsOf { .. } if !gateway.is_of_this_life(site.engine()) => {
                 Err("of another life at the end, and called exact")
