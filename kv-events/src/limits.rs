@@ -97,6 +97,9 @@ pub const RELAY_RANKS_MAX: u32 = 1024;
 /// whose reader is slow, 1,000 at a time, and keeps 10,000.
 pub const RELAY_REPLAY_TRIES_MAX: u32 = 16;
 
+/// Shortest and longest pause before a relay asks once more for batches that its publisher's replay socket left out.
+pub const GIVEN_UP_PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(1));
+
 /// Pause between questions to a replay socket that has not answered, while something is wanted of it.
 pub const RELAY_RETRY_EVERY: Duration = Duration::from_secs(1);
 

@@ -110,6 +110,7 @@ mod session;
 mod trust;
 mod worth;
 
+pub(crate) use self::pause::Pause;
 pub use cursor::{Cursor, Verdict};
 pub use delivery::Delivery;
 pub use follower::{Follower, Source};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The next pause, between the two bounds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pause {
+pub(crate) struct Pause {
     bounds: (Duration, Duration),
     next: Duration,
     /// When the last try was due.
@@ -12,12 +12,12 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    pub(super) fn new(bounds: (Duration, Duration)) -> Self {
+    pub(crate) fn new(bounds: (Duration, Duration)) -> Self {
         Self { bounds, next: bounds.0, tried: None }
     }
 
     /// When to try again after a failure at `now`. After a peace of twice the longest pause, the pauses begin anew.
-    pub(super) fn after(&mut self, now: Duration) -> Duration {
+    pub(crate) fn after(&mut self, now: Duration) -> Duration {
         let (first, longest) = self.bounds;
         if self.tried.is_some_and(|tried| now >= tried.saturating_add(longest * 2)) {
             self.next = first;

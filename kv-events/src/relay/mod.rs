@@ -77,6 +77,7 @@
 mod asking;
 mod classify;
 mod end;
+mod given_up;
 mod history;
 #[expect(clippy::similar_names, reason = "a shelf is not self")]
 mod live;

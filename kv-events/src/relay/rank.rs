@@ -16,14 +16,17 @@
 //! A replay is asked from a few numbers below the last one, and what it says there is compared with what was seen: see
 //! [`classify`](super::classify). A life that a replay has begun may be younger than what the live socket still brings, which is not taken
 //! before the replay socket knows it. A number that is missing at the *start* of an answer is gone at the publisher: it is lost. One that
-//! is missing in the middle was dropped on the way (a ROUTER drops what a slow reader leaves): it is asked for again.
+//! is missing in the middle was dropped on the way (a ROUTER drops what a slow reader leaves): it is asked for again, a few times at once
+//! and then now and then ([`given_up`](super::given_up)).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::asking::Asking;
 use super::classify::{Incoming, Numbers, Restart, Verdict, compare_from};
+use super::given_up::GivenUp;
 use super::history::{History, Kept, Seen};
 use super::live::Live;
 use super::load::Load;
@@ -120,6 +123,7 @@ pub(super) struct Rank {
     unproven: bool,
     /// Something is missing that the publisher may have kept: it was not answered when it was asked for.
     relearns: bool,
+    given_up: GivenUp,
     /// In this life the replay socket has answered with a batch: it keeps some.
     has_replayed: bool,
     /// It had nothing from the last number on, and has never answered with a batch. Either it keeps none, or that number was never the
@@ -162,6 +166,7 @@ impl Rank {
             doubtful: None,
             unproven: false,
             relearns: false,
+            given_up: GivenUp::default(),
             has_replayed: false,
             answers_nothing: false,
             confirmed_at: None,
@@ -274,6 +279,7 @@ impl Rank {
             return self.counts.unreadable += 1;
         }
         asking.hears(sequence, now);
+        self.relearns |= self.given_up.contains(sequence);
         (self.has_replayed, self.answers_nothing) = (true, false);
         let kept = Kept::new(sequence, payload);
         let seen = self.history.seen(&kept);
@@ -295,7 +301,7 @@ impl Rank {
             Verdict::Gap { from } => {
                 (asking.progressed, asking.lost) = (true, true);
                 self.counts.gaps += 1;
-                self.lose(sequence - from);
+                self.lose(now, from..sequence);
                 self.take_replayed(kept);
             }
             Verdict::Duplicate => {
@@ -354,8 +360,13 @@ impl Rank {
             Some(asking) => Some(asking.deadline()),
             None if !self.options.replays || self.connections == 0 => None,
             None if wants && !self.answered => Some(self.retry_at.min(quiet_at)),
-            None => Some(quiet_at),
+            None => Some(self.given_up_due().map_or(quiet_at, |due| due.min(quiet_at))),
         }
+    }
+
+    /// When to ask once more for what the publisher left out, if what was lost can be had with it.
+    fn given_up_due(&self) -> Option<Duration> {
+        self.given_up.due().filter(|_| self.connected && self.can_relearn())
     }
 
     pub(super) fn handle_timeout(&mut self, now: Duration) {
@@ -365,6 +376,7 @@ impl Rank {
         match self.asking {
             Some(asking) => self.replay_ended(now, asking.ticket, ReplayEnd::Incomplete),
             None if self.doubted.is_some() || self.relearns || self.answers_nothing => self.ask(now, 0),
+            None if self.given_up_due().is_some_and(|due| due <= now) => self.ask_for_given_up(now),
             None => self.ask_for_the_end(now, 0),
         }
     }
@@ -414,6 +426,14 @@ impl Rank {
         }
     }
 
+    fn ask_for_given_up(&mut self, now: Duration) {
+        let from = self.given_up.ask(now);
+        self.ask(now, 0);
+        if let (Some(request), Some(from)) = (&mut self.request, from) {
+            request.from = from.min(request.from);
+        }
+    }
+
     /// Judges a message of the live socket. What is missing before it was asked for `tries` times.
     fn take_live(&mut self, now: Duration, kept: Kept, tries: u32) {
         let seen = self.history.seen(&kept);
@@ -435,7 +455,7 @@ impl Rank {
             }
             Verdict::Gap { from } => {
                 self.counts.gaps += u64::from(tries == 0);
-                self.lose(sequence - from);
+                self.lose(now, from..sequence);
                 self.relearns = self.options.replays && !self.answered;
                 self.accept_live(kept);
             }
@@ -522,7 +542,7 @@ impl Rank {
             }
             // Whatever was not seen before it is gone.
             (self.unknown_before, self.lost, self.doubted, self.relearns) = (0, 0, None, false);
-            self.damaged = 0;
+            (self.damaged, self.given_up) = (0, GivenUp::default());
         }
         self.damaged += u64::from(batch.is_damaged());
         self.timestamp_s = batch.timestamp_s;
@@ -533,8 +553,10 @@ impl Rank {
         self.history.push(kept);
     }
 
-    /// `missed` batches are lost. If they are so many that what is held is worth nothing, a new life begins without it.
-    fn lose(&mut self, missed: u64) {
+    /// Batches are lost. If they are so many that what is held is worth nothing, a new life begins without it.
+    fn lose(&mut self, now: Duration, run: Range<u64>) {
+        let missed = run.end - run.start;
+        self.given_up.note(now, run);
         self.counts.lost = self.counts.lost.saturating_add(missed);
         self.lost = self.lost.saturating_add(missed);
         if missed > GAP_KEPT_MAX {
@@ -555,6 +577,7 @@ impl Rank {
         (self.first, self.unknown_before, self.lost, self.damaged) = (None, 0, 0, 0);
         (self.has_replayed, self.answers_nothing, self.confirmed_at) = (false, false, None);
         (self.doubted, self.doubtful, self.unproven, self.relearns) = (None, None, false, false);
+        self.given_up = GivenUp::default();
         // What was answered was another life's.
         (self.answered, self.shown_end) = (false, false);
     }

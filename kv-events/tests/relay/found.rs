@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kv_events::limits::QUIET_MAX;
-use kv_events::relay::{Heartbeat, Next, Options, Relay, ReplayEnd, SubscriberId};
+use kv_events::relay::{Code, Heartbeat, Next, Options, Relay, ReplayEnd, ReplayRequest, Restart, SubscriberId};
 
 use crate::publisher::{Publisher, Work};
 use crate::rules::{answer, primed, publish, serve};
@@ -176,4 +176,78 @@ fn where_nobody_says_whose_a_message_is_it_is_not_joined_to_what_is_held() {
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.unknown_before, status.live_blocks), (Some(3), 3, 1), "alone, and said to be not all");
     assert_ne!(status.incarnation, told.incarnation);
+}
+
+/// A relay that has seen the batches from 0 on but one that its publisher's socket has dropped from every answer, and when it is.
+fn given_up(publisher: &mut Publisher) -> (Relay, Duration) {
+    let (mut relay, mut now) = (primed(Options::default()), NOW);
+    for word in 0..20 {
+        let (sequence, payload) = publisher.publish(&serve(&[word]));
+        if ![9, 10].contains(&sequence) {
+            relay.handle_live(now, 0, sequence, &payload);
+        }
+        while let Some(request) = relay.poll_request() {
+            now += Duration::from_millis(1);
+            answer_without(&mut relay, now, publisher, request, 10);
+        }
+    }
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.lost, status.live_blocks), (Some(19), 1, 19));
+    (relay, now)
+}
+
+fn answer_without(relay: &mut Relay, now: Duration, publisher: &Publisher, request: ReplayRequest, left_out: u64) {
+    let told = publisher.replay(request.from).into_iter().filter(|(sequence, _)| *sequence != left_out);
+    told.for_each(|(sequence, payload)| relay.handle_replayed(now, request, sequence, &payload));
+    relay.handle_replay_end(now, request, ReplayEnd::Complete);
+}
+
+/// Lets time pass, answers as the publisher does but for `left_out`, and returns what was asked from a number below the last ones.
+fn pass(relay: &mut Relay, now: Duration, time: Duration, publisher: &Publisher, left_out: u64) -> Vec<(u64, u64)> {
+    let (end, mut asked) = (now + time, Vec::new());
+    while let Some(due) = relay.next_timeout().filter(|due| *due <= end) {
+        relay.handle_timeout(due);
+        while let Some(request) = relay.poll_request() {
+            asked.push((due.as_secs(), request.from));
+            answer_without(relay, due, publisher, request, left_out);
+        }
+    }
+    asked.retain(|(_, from)| *from < 15);
+    asked
+}
+
+#[test]
+fn what_a_replay_socket_has_dropped_from_every_answer_is_had_once_it_drops_it_no_more() {
+    let mut publisher = Publisher::new(100);
+    let (mut relay, now) = given_up(&mut publisher);
+    let reader = relay.subscribe(now, &[]).unwrap();
+    let asked = pass(&mut relay, now, Duration::from_secs(60), &publisher, u64::MAX);
+    assert_eq!(asked, [(5, 10), (5, 0)], "for the batch, and as the publisher has it for everything");
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.lost, status.live_blocks), (Some(19), 0, 20));
+    assert_eq!(status.counts.restarts[Restart::Relearned as usize], 1);
+    assert_eq!(ended(&mut relay, now + Duration::from_secs(60), reader), Some(Code::DataLoss), "its readers begin anew");
+}
+
+#[test]
+fn what_a_publisher_never_had_is_asked_for_now_and_then_and_disturbs_nobody() {
+    let mut publisher = Publisher::new(100);
+    let (mut relay, now) = given_up(&mut publisher);
+    let reader = relay.subscribe(now, &[]).unwrap();
+    let asked = pass(&mut relay, now, Duration::from_secs(300), &publisher, 10);
+    assert_eq!(asked, [(5, 10), (15, 10), (35, 10), (75, 10), (135, 10), (195, 10), (255, 10)]);
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.lost, status.counts.restarts), (Some(19), 1, [0; Restart::ALL.len()]));
+    assert_eq!(ended(&mut relay, now + Duration::from_secs(300), reader), None);
+}
+
+/// How the subscription ends, after all that it has to say.
+fn ended(relay: &mut Relay, now: Duration, reader: SubscriberId) -> Option<Code> {
+    loop {
+        match relay.poll(now, reader) {
+            Next::End(end) => return Some(end.code()),
+            Next::Wait { .. } => return None,
+            _ => {}
+        }
+    }
 }

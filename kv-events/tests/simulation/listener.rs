@@ -22,8 +22,6 @@ pub(crate) struct Site {
     pub(crate) touched: bool,
     /// All that its link may lose can be had from the replay socket, at any time.
     pub(crate) keeps_all: bool,
-    /// Its replay socket has dropped answers in the middle.
-    pub(crate) drops: bool,
     /// When the engine last changed.
     pub(crate) changed: Duration,
 }

@@ -68,7 +68,6 @@ impl<L: Listener> World<L> {
             // Its first batch is out before anybody listens.
             touched: rank.clears_at_start,
             keeps_all: rank.replays && rank.window > 1000,
-            drops: false,
             changed: Duration::ZERO,
         };
         let sites = (0..).zip(&plan.ranks).map(site).collect();
@@ -211,7 +210,6 @@ impl<L: Listener> World<L> {
         let site = &mut self.sites[rank];
         site.keeps_all &= op.loses_nothing();
         site.touched |= op.leaves_a_mark();
-        site.drops |= op == Op::Replay(Socket::Drops);
         let alive = site.source.alive;
         let source = &mut site.source;
         match op {

@@ -84,8 +84,7 @@ impl<I: Index> Relayed<I> {
             Trust::ExactAsOf { .. } if !gateway.is_of_this_life(site.engine()) => {
                 Err("of another life at the end, and called exact")
             }
-            // A relay takes a hole that was answered three times for the publisher's own.
-            _ if replays && site.engine().keeps_all() && !site.drops => Err("the publisher keeps all, and it is not exact"),
+            _ if replays && site.engine().keeps_all() => Err("the publisher keeps all, and it is not exact"),
             Trust::Degraded(_) if site.touched || replays => Ok(()),
             Trust::ExactAsOf { .. } if !replays && (is_right || site.touched) => Ok(()),
             _ => Err("not as good as it could be"),
