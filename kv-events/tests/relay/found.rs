@@ -221,12 +221,12 @@ fn what_a_replay_socket_has_dropped_from_every_answer_is_had_once_it_drops_it_no
     let mut publisher = Publisher::new(100);
     let (mut relay, now) = given_up(&mut publisher);
     let reader = relay.subscribe(now, &[]).unwrap();
-    let asked = pass(&mut relay, now, Duration::from_secs(60), &publisher, u64::MAX);
+    let asked = pass(&mut relay, now, Duration::from_mins(1), &publisher, u64::MAX);
     assert_eq!(asked, [(5, 10), (5, 0)], "for the batch, and as the publisher has it for everything");
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.lost, status.live_blocks), (Some(19), 0, 20));
     assert_eq!(status.counts.restarts[Restart::Relearned as usize], 1);
-    assert_eq!(ended(&mut relay, now + Duration::from_secs(60), reader), Some(Code::DataLoss), "its readers begin anew");
+    assert_eq!(ended(&mut relay, now + Duration::from_mins(1), reader), Some(Code::DataLoss), "its readers begin anew");
 }
 
 #[test]
@@ -234,11 +234,11 @@ fn what_a_publisher_never_had_is_asked_for_now_and_then_and_disturbs_nobody() {
     let mut publisher = Publisher::new(100);
     let (mut relay, now) = given_up(&mut publisher);
     let reader = relay.subscribe(now, &[]).unwrap();
-    let asked = pass(&mut relay, now, Duration::from_secs(300), &publisher, 10);
+    let asked = pass(&mut relay, now, Duration::from_mins(5), &publisher, 10);
     assert_eq!(asked, [(5, 10), (15, 10), (35, 10), (75, 10), (135, 10), (195, 10), (255, 10)]);
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.lost, status.counts.restarts), (Some(19), 1, [0; Restart::ALL.len()]));
-    assert_eq!(ended(&mut relay, now + Duration::from_secs(300), reader), None);
+    assert_eq!(ended(&mut relay, now + Duration::from_mins(5), reader), None);
 }
 
 /// How the subscription ends, after all that it has to say.
