@@ -12,39 +12,44 @@ use crate::limits::GIVEN_UP_PAUSE;
 
 #[derive(Debug)]
 pub(super) struct GivenUp {
-    /// The first such run of numbers of this life.
-    run: Option<Range<u64>>,
+    /// The first such runs of numbers of this life, ascending.
+    runs: Vec<Range<u64>>,
     due: Duration,
     pause: Pause,
 }
 
 impl GivenUp {
     pub(super) fn note(&mut self, now: Duration, run: Range<u64>) {
-        if self.run.is_none() {
-            (self.run, self.pause) = (Some(run), Pause::new(GIVEN_UP_PAUSE));
+        if self.runs.is_empty() {
             self.due = self.pause.after(now);
+        }
+        if self.runs.len() < RUNS_MAX {
+            self.runs.push(run);
         }
     }
 
     /// Whether the batch is one of them.
     pub(super) fn contains(&self, sequence: u64) -> bool {
-        self.run.as_ref().is_some_and(|run| run.contains(&sequence))
+        self.runs.iter().any(|run| run.contains(&sequence))
     }
 
     /// When to ask for them.
     pub(super) fn due(&self) -> Option<Duration> {
-        self.run.as_ref().map(|_| self.due)
+        (!self.runs.is_empty()).then_some(self.due)
     }
 
     /// They are asked for. The first of them.
     pub(super) fn ask(&mut self, now: Duration) -> Option<u64> {
         self.due = self.pause.after(now);
-        self.run.as_ref().map(|run| run.start)
+        self.runs.first().map(|run| run.start)
     }
 }
 
 impl Default for GivenUp {
     fn default() -> Self {
-        Self { run: None, due: Duration::ZERO, pause: Pause::new(GIVEN_UP_PAUSE) }
+        Self { runs: Vec::new(), due: Duration::ZERO, pause: Pause::new(GIVEN_UP_PAUSE) }
     }
 }
+
+/// Most runs that are remembered: a stream with more holes is hardly mended by the last of them alone.
+const RUNS_MAX: usize = 64;

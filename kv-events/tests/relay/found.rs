@@ -178,32 +178,32 @@ fn where_nobody_says_whose_a_message_is_it_is_not_joined_to_what_is_held() {
     assert_ne!(status.incarnation, told.incarnation);
 }
 
-/// A relay that has seen the batches from 0 on but one that its publisher's socket has dropped from every answer, and when it is.
-fn given_up(publisher: &mut Publisher) -> (Relay, Duration) {
+/// A relay that has seen the batches from 0 on but those that are left out of every answer and came by no other way, and when it is.
+fn given_up(publisher: &mut Publisher, left_out: &[u64]) -> (Relay, Duration) {
     let (mut relay, mut now) = (primed(Options::default()), NOW);
     for word in 0..20 {
         let (sequence, payload) = publisher.publish(&serve(&[word]));
-        if ![9, 10].contains(&sequence) {
+        if !left_out.iter().any(|lost| [*lost, lost - 1].contains(&sequence)) {
             relay.handle_live(now, 0, sequence, &payload);
         }
         while let Some(request) = relay.poll_request() {
             now += Duration::from_millis(1);
-            answer_without(&mut relay, now, publisher, request, 10);
+            answer_without(&mut relay, now, publisher, request, left_out);
         }
     }
     let status = relay.status(0).unwrap();
-    assert_eq!((status.last, status.lost, status.live_blocks), (Some(19), 1, 19));
+    assert_eq!((status.last, status.lost), (Some(19), left_out.len() as u64));
     (relay, now)
 }
 
-fn answer_without(relay: &mut Relay, now: Duration, publisher: &Publisher, request: ReplayRequest, left_out: u64) {
-    let told = publisher.replay(request.from).into_iter().filter(|(sequence, _)| *sequence != left_out);
+fn answer_without(relay: &mut Relay, now: Duration, publisher: &Publisher, request: ReplayRequest, left_out: &[u64]) {
+    let told = publisher.replay(request.from).into_iter().filter(|(sequence, _)| !left_out.contains(sequence));
     told.for_each(|(sequence, payload)| relay.handle_replayed(now, request, sequence, &payload));
     relay.handle_replay_end(now, request, ReplayEnd::Complete);
 }
 
 /// Lets time pass, answers as the publisher does but for `left_out`, and returns what was asked from a number below the last ones.
-fn pass(relay: &mut Relay, now: Duration, time: Duration, publisher: &Publisher, left_out: u64) -> Vec<(u64, u64)> {
+fn pass(relay: &mut Relay, now: Duration, time: Duration, publisher: &Publisher, left_out: &[u64]) -> Vec<(u64, u64)> {
     let (end, mut asked) = (now + time, Vec::new());
     while let Some(due) = relay.next_timeout().filter(|due| *due <= end) {
         relay.handle_timeout(due);
@@ -219,9 +219,9 @@ fn pass(relay: &mut Relay, now: Duration, time: Duration, publisher: &Publisher,
 #[test]
 fn what_a_replay_socket_has_dropped_from_every_answer_is_had_once_it_drops_it_no_more() {
     let mut publisher = Publisher::new(100);
-    let (mut relay, now) = given_up(&mut publisher);
+    let (mut relay, now) = given_up(&mut publisher, &[10]);
     let reader = relay.subscribe(now, &[]).unwrap();
-    let asked = pass(&mut relay, now, Duration::from_mins(1), &publisher, u64::MAX);
+    let asked = pass(&mut relay, now, Duration::from_mins(1), &publisher, &[]);
     assert_eq!(asked, [(5, 10), (5, 0)], "for the batch, and as the publisher has it for everything");
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.lost, status.live_blocks), (Some(19), 0, 20));
@@ -232,13 +232,25 @@ fn what_a_replay_socket_has_dropped_from_every_answer_is_had_once_it_drops_it_no
 #[test]
 fn what_a_publisher_never_had_is_asked_for_now_and_then_and_disturbs_nobody() {
     let mut publisher = Publisher::new(100);
-    let (mut relay, now) = given_up(&mut publisher);
+    let (mut relay, now) = given_up(&mut publisher, &[10]);
     let reader = relay.subscribe(now, &[]).unwrap();
-    let asked = pass(&mut relay, now, Duration::from_mins(5), &publisher, 10);
+    let asked = pass(&mut relay, now, Duration::from_mins(5), &publisher, &[10]);
     assert_eq!(asked, [(5, 10), (15, 10), (35, 10), (75, 10), (135, 10), (195, 10), (255, 10)]);
     let status = relay.status(0).unwrap();
     assert_eq!((status.last, status.lost, status.counts.restarts), (Some(19), 1, [0; Restart::ALL.len()]));
     assert_eq!(ended(&mut relay, now + Duration::from_mins(5), reader), None);
+}
+
+#[test]
+fn what_can_be_had_again_is_found_behind_what_cannot() {
+    let mut publisher = Publisher::new(100);
+    let (mut relay, now) = given_up(&mut publisher, &[5, 10]);
+    let asked = pass(&mut relay, now, Duration::from_secs(6), &publisher, &[5]);
+    assert_eq!(asked[..2], [(5, 5), (5, 0)]);
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.last, status.lost, status.live_blocks), (Some(19), 1, 19));
+    assert_eq!(pass(&mut relay, now + Duration::from_secs(6), Duration::from_secs(10), &publisher, &[5]), [(10, 5)]);
+    assert_eq!(relay.status(0).unwrap().counts.restarts[Restart::Relearned as usize], 1, "once");
 }
 
 /// How the subscription ends, after all that it has to say.

@@ -12,7 +12,6 @@ pub(crate) type Failure = String;
 
 /// One rank of the engine, and what has happened to it.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four facts, each of which may hold without the others")]
 pub(crate) struct Site {
     pub(crate) source: Source,
     pub(crate) replays: bool,

@@ -38,7 +38,6 @@ pub(crate) struct Source {
 
 /// The connection from the publisher to its listener: in order, but not without losses.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fault by itself")]
 pub(crate) struct Link {
     pub(crate) up: bool,
     /// Counts connections.
