@@ -375,8 +375,9 @@ impl Rank {
         }
         match self.asking {
             Some(asking) => self.replay_ended(now, asking.ticket, ReplayEnd::Incomplete),
-            None if self.doubted.is_some() || self.relearns || self.answers_nothing => self.ask(now, 0),
+            // First: it is what puts its own due off, and asks for no less than the others.
             None if self.given_up_due().is_some_and(|due| due <= now) => self.ask_for_given_up(now),
+            None if self.doubted.is_some() || self.relearns || self.answers_nothing => self.ask(now, 0),
             None => self.ask_for_the_end(now, 0),
         }
     }

@@ -253,6 +253,27 @@ fn what_can_be_had_again_is_found_behind_what_cannot() {
     assert_eq!(relay.status(0).unwrap().counts.restarts[Restart::Relearned as usize], 1, "once");
 }
 
+#[test]
+fn a_publisher_that_keeps_nothing_is_not_asked_in_a_loop_for_what_was_lost() {
+    let (mut relay, mut publisher) = (primed(Options::default()), Publisher::new(0));
+    publish(&mut relay, &mut publisher, &serve(&[0]));
+    publisher.publish(&serve(&[1]));
+    publish(&mut relay, &mut publisher, &serve(&[2]));
+    while let Some(request) = relay.poll_request() {
+        answer_without(&mut relay, NOW, &publisher, request, &[]);
+    }
+    assert_eq!(relay.status(0).unwrap().lost, 1);
+    let mut asked = 0;
+    while let Some(due) = relay.next_timeout().filter(|due| *due <= Duration::from_mins(5) && asked < 1000) {
+        relay.handle_timeout(due);
+        while let Some(request) = relay.poll_request() {
+            asked += 1;
+            answer_without(&mut relay, due, &publisher, request, &[]);
+        }
+    }
+    assert!((60..150).contains(&asked), "{asked} questions in 5 minutes, where silence asks every 5 s");
+}
+
 /// How the subscription ends, after all that it has to say.
 fn ended(relay: &mut Relay, now: Duration, reader: SubscriberId) -> Option<Code> {
     loop {
