@@ -56,6 +56,8 @@ pub struct Follower {
     /// The number of the latest session.
     pub(super) sessions: u64,
     pub(super) held: Held,
+    /// In this life the replay socket has answered with a batch: its publisher keeps some.
+    pub(super) has_replayed: bool,
     /// A session is to follow the one under way.
     pub(super) owes_session: bool,
     /// Questions in a row that followed each other without a pause.
@@ -141,6 +143,7 @@ impl Follower {
             session: None,
             sessions: 0,
             held: Held::default(),
+            has_replayed: false,
             owes_session: false,
             tries: 0,
             hole_behind: None,
@@ -280,6 +283,7 @@ impl Follower {
             Some(current) => {
                 current.hears(delivery.sequence, now);
                 self.replayed(delivery);
+                self.has_replayed = true;
             }
             None => self.counts.late += 1,
         }
@@ -430,7 +434,7 @@ impl Follower {
         if self.source != Source::Relay {
             self.doubt = Doubt::None;
         }
-        (self.unreadable, self.forgotten) = (0, 0);
+        (self.unreadable, self.forgotten, self.has_replayed) = (0, 0, false);
         (self.hole_behind, self.resumption.snapshot_next, self.resumption.snapshot_lost) = (None, None, 0);
         self.findings = Findings::default();
     }

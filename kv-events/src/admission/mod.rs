@@ -84,7 +84,7 @@
 //! | batches are missing in the middle or before the first; parts could not be read; stores wait, found no room or were refused | degraded | degraded |
 //! | a new connection to perhaps another life | asked at once; degraded (unverified) if it does not answer | degraded (unverified) |
 //! | cleared, and replayed from the start, without a loss so far | resyncing | |
-//! | nothing yet | unheard, until an empty answer makes it exact | unheard |
+//! | nothing yet | unheard: a publisher that keeps nothing answers as one that has published nothing | unheard |
 //!
 //! Degraded streams say since when, by how many batches, why, and whether asking can still repair them ([`Degraded`]).
 //!

@@ -136,11 +136,23 @@ impl Follower {
     /// The session `ended`.
     pub(super) fn replay_ended(&mut self, ended: Session, outcome: ReplayOutcome) {
         match outcome {
+            // A publisher that keeps batches keeps its last one. One that has never shown any may keep none, which tells nothing.
+            ReplayOutcome::Complete if ended.lacks_last() && ended.heard == 0 && !self.has_replayed => {
+                if ended.from > 0 && self.tries < REPLAY_TRIES_MAX {
+                    self.tries += 1;
+                    return self.ask(true);
+                }
+                self.told_not_all();
+                self.release(None);
+            }
             ReplayOutcome::Complete if ended.lacks_last() => self.other_life(),
             ReplayOutcome::Complete => {
                 self.told_all(&ended);
                 self.release(Some(ended.id));
-                self.ask_for_the_end();
+                // Who has told nothing tells nothing when it is asked again at once.
+                if ended.heard > 0 {
+                    self.ask_for_the_end();
+                }
             }
             ReplayOutcome::Incomplete => {
                 self.counts.replays_incomplete += 1;

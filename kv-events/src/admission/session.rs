@@ -72,9 +72,10 @@ impl Session {
     }
 
     /// Whether the end marker, which came, says that nothing follows our last batch: behind more answers than that one it does
-    /// not, because a publisher's socket may have dropped those before the marker to a slow reader.
+    /// not, because a publisher's socket may have dropped those before the marker to a slow reader. Behind none it says nothing: the
+    /// publisher may keep none.
     pub(super) fn shows_end(&self) -> bool {
-        self.applied == 0 && self.heard <= 1
+        self.applied == 0 && self.heard == 1
     }
 
     /// When it has taken too long.

@@ -16,7 +16,7 @@ pub(super) struct Asking {
     /// How often in a row it was asked for nothing but the end.
     pub(super) end_checks: u32,
     /// Answers.
-    heard: u64,
+    pub(super) heard: u64,
     /// The last number when it was asked.
     pub(super) last: Option<u64>,
     /// A number at or beyond it was answered.
@@ -62,9 +62,8 @@ impl Asking {
     }
 
     /// Whether an end marker says that nothing follows the last number. Behind more answers than that one it does not: the publisher's
-    /// socket may have dropped those before the marker to a slow reader. A publisher that keeps nothing says nothing.
-    pub(super) fn shows_end(&self, keeps_some: bool) -> bool {
-        let alone = self.last.is_none() || self.knows_last || !keeps_some;
-        alone && !self.progressed && self.heard <= 1
+    /// socket may have dropped those before the marker to a slow reader. Nor behind none: a publisher that keeps nothing says nothing.
+    pub(super) fn shows_end(&self) -> bool {
+        (self.last.is_none() || self.knows_last) && !self.progressed && self.heard <= 1
     }
 }

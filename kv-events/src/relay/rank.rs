@@ -328,7 +328,7 @@ impl Rank {
             return self.ask(now, asking.tries + 1);
         }
         self.answered = complete;
-        self.shown_end = complete && asking.shows_end(self.has_replayed);
+        self.shown_end = complete && asking.shows_end();
         self.retry_at = now + RELAY_RETRY_EVERY;
         if complete {
             self.confirmed_at = Some(now);
@@ -341,7 +341,8 @@ impl Rank {
         }
         // What brought something may bring more; what did not will not.
         self.take_waiting(now, if asking.progressed { asking.tries.max(1) } else { RELAY_REPLAY_TRIES_MAX });
-        if complete && !self.shown_end && self.asking.is_none() && asking.end_checks < END_CHECKS {
+        // Who has told nothing tells nothing when it is asked again at once.
+        if complete && asking.heard > 0 && !self.shown_end && self.asking.is_none() && asking.end_checks < END_CHECKS {
             self.ask_for_the_end(now, asking.end_checks + 1);
         }
     }

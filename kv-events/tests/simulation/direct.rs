@@ -77,10 +77,13 @@ impl<I: Index> Direct<I> {
         match gateway.trust {
             Trust::Exact if is_right && site.replays => Ok(()),
             Trust::Exact => Err("wrong at the end, and called exact"),
+            // A publisher that has published nothing cannot be told from one that keeps nothing, which answers nothing that helps.
+            Trust::Unheard | Trust::Resyncing | Trust::Degraded(_) if site.replays && !site.engine().keeps_some() => Ok(()),
             Trust::Degraded(degraded) if degraded.repairable => Err("not repaired, and said to be repairable"),
             Trust::ExactAsOf { .. } if !gateway.is_of_this_life(site.engine()) => {
                 Err("of another life at the end, and called exact")
             }
+            Trust::ExactAsOf { .. } if site.replays && !site.engine().keeps_some() => Ok(()),
             _ if site.replays && site.engine().keeps_all() => Err("the publisher keeps all, and it is not exact"),
             Trust::Degraded(_) if site.touched || site.replays => Ok(()),
             Trust::ExactAsOf { .. } if !site.replays && (is_right || site.touched) => Ok(()),

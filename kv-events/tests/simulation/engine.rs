@@ -134,6 +134,11 @@ impl Engine {
         self.history[&number].life == self.life
     }
 
+    /// Whether there is anything that it could replay.
+    pub(crate) fn keeps_some(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// Whether what it keeps tells all that it holds: from its first batch, or from a clear, legibly and without a hole.
     pub(crate) fn keeps_all(&self) -> bool {
         let starts = |batch: &Published| batch.sequence == 0 || batch.clears;

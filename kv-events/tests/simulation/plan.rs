@@ -144,7 +144,7 @@ impl Plan {
 impl RankPlan {
     fn draw(random: &mut Random) -> Self {
         let window = match random.below(4) {
-            0 => 1 + random.index(6),
+            0 => random.index(7),
             1 => 6 + random.index(30),
             _ => 10_000,
         };

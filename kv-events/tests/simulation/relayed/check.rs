@@ -77,13 +77,15 @@ impl<I: Index> Relayed<I> {
         match gateway.trust {
             Trust::Exact if is_right && replays => Ok(()),
             Trust::Exact => Err("wrong at the end, and called exact"),
-            // A publisher that has published nothing cannot be told from one that keeps nothing. And a relay that can ask nobody and was
-            // told nothing says nothing: what its reader had stays as good as it was.
-            _ if !site.engine().has_published() || !replays && relay.last.is_none() => Ok(()),
+            // A publisher that has published nothing cannot be told from one that keeps nothing. And a relay that was told nothing, and gets
+            // no answer either, says nothing: what its reader had stays as good as it was.
+            _ if !site.engine().has_published() || relay.last.is_none() && !(replays && site.engine().keeps_some()) => Ok(()),
             Trust::Degraded(degraded) if degraded.repairable => Err("not repaired, and said to be repairable"),
             Trust::ExactAsOf { .. } if !gateway.is_of_this_life(site.engine()) => {
                 Err("of another life at the end, and called exact")
             }
+            // Its replay socket answers nothing that helps.
+            _ if replays && !site.engine().keeps_some() => Ok(()),
             _ if replays && site.engine().keeps_all() => Err("the publisher keeps all, and it is not exact"),
             Trust::Degraded(_) if site.touched || replays => Ok(()),
             Trust::ExactAsOf { .. } if !replays && (is_right || site.touched) => Ok(()),
