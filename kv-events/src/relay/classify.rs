@@ -30,6 +30,9 @@
 //! Why the live socket's rule looks at what came by *this* socket: one connection delivers in order and each message once, so
 //! what it sends a second time is another publisher's, unless a replay overtook it. A replay repeats by nature.
 //!
+//! A number below all that a replay brought was not brought by it either: such a message is dropped as a duplicate, but the publisher is
+//! doubted, and asked.
+//!
 //! What remains hidden: a restart while the socket was disconnected, of a publisher that has counted past the last number by
 //! then. Nothing of the live socket shows it, so whoever drives this asks the replay socket, after each reconnection and for
 //! each gap, from a few numbers *below* the last one ([`compare_from`]).

@@ -465,6 +465,11 @@ impl Rank {
                 self.counts.duplicates += 1;
                 self.numbers.came_live(sequence);
                 self.shown_end |= self.numbers.last == Some(sequence);
+                if seen == Seen::Unknown && self.first.is_some_and(|first| sequence < first) {
+                    // Older than all that was replayed: it was long on its way, or another life has begun.
+                    self.doubted = self.doubted.or(self.numbers.last);
+                    self.ask(now, 0);
+                }
             }
             Verdict::Restart(restart) => {
                 self.begin_life(restart);

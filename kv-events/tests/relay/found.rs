@@ -274,6 +274,29 @@ fn a_publisher_that_keeps_nothing_is_not_asked_in_a_loop_for_what_was_lost() {
     assert!((60..150).contains(&asked), "{asked} questions in 5 minutes, where silence asks every 5 s");
 }
 
+/// Simulation, seed 32143 of the plans of December 2026.
+#[test]
+fn a_number_below_all_that_was_replayed_is_no_repeat() {
+    let mut publisher = Publisher::new(1);
+    (0..3).for_each(|word| _ = publisher.publish(&serve(&[word])));
+    let mut relay = Relay::new(NOW, 7, Options::default());
+    relay.handle_connected(NOW, 0);
+    while let Some(request) = relay.poll_request() {
+        answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    }
+    assert_eq!(relay.status(0).map(|status| (status.first, status.last)), Some((Some(2), Some(2))));
+    publisher.restart();
+    let messages: Vec<_> = (10..15).map(|word| publisher.publish(&serve(&[word]))).collect();
+    for at in [0, 3, 4] {
+        relay.handle_live(NOW, 0, messages[at].0, &messages[at].1);
+    }
+    while let Some(request) = relay.poll_request() {
+        answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    }
+    let status = relay.status(0).unwrap();
+    assert_eq!((status.first, status.last, status.live_blocks), (Some(4), Some(4), 1), "nothing of the former life");
+}
+
 /// How the subscription ends, after all that it has to say.
 fn ended(relay: &mut Relay, now: Duration, reader: SubscriberId) -> Option<Code> {
     loop {
