@@ -280,11 +280,15 @@ fn a_number_below_all_that_was_replayed_is_no_repeat() {
     let mut publisher = Publisher::new(1);
     (0..3).for_each(|word| _ = publisher.publish(&serve(&[word])));
     let mut relay = Relay::new(NOW, 7, Options::default());
-    relay.handle_connected(NOW, 0);
-    while let Some(request) = relay.poll_request() {
-        answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+    // The second connection shows that the publisher is the same.
+    for _ in 0..2 {
+        relay.handle_disconnected(0);
+        relay.handle_connected(NOW, 0);
+        while let Some(request) = relay.poll_request() {
+            answer(&mut relay, &publisher, request, ReplayEnd::Complete);
+        }
     }
-    assert_eq!(relay.status(0).map(|status| (status.first, status.last)), Some((Some(2), Some(2))));
+    assert_eq!(relay.status(0).map(|status| (status.first, status.last, status.doubted)), Some((Some(2), Some(2), false)));
     publisher.restart();
     let messages: Vec<_> = (10..15).map(|word| publisher.publish(&serve(&[word]))).collect();
     for at in [0, 3, 4] {
