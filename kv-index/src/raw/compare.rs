@@ -13,6 +13,9 @@ pub(crate) trait Width: Copy {
     /// Of 64 cutoffs, one to a byte in the lower seven bits, those that are at least `least` (0 to 64), and those that are not 0.
     /// Every word is loaded once.
     fn reach(self, cutoffs: &[AtomicU64; 8], least: usize) -> Reach;
+
+    /// Of 64 cutoffs, those that are `cutoff` (0 to 64). Every word is loaded once.
+    fn exactly(self, cutoffs: &[AtomicU64; 8], cutoff: usize) -> u64;
 }
 
 /// A bit for each of 64 workers.
@@ -68,6 +71,14 @@ impl Width for Narrow {
         }
         reach
     }
+
+    #[inline]
+    fn exactly(self, cutoffs: &[AtomicU64; 8], cutoff: usize) -> u64 {
+        let wanted = cutoff as u64 * LOWEST;
+        // What is left of a highest bit after a difference of seven bits is taken from it: all of it only if there is none.
+        let alike = |word: &AtomicU64| highest_bits(HIGHEST - ((word.load(Ordering::Relaxed) & !HIGHEST) ^ wanted));
+        (0..).zip(cutoffs).fold(0, |all, (nth, word)| all | alike(word) << (nth * 8))
+    }
 }
 
 /// The highest bit of each byte, together: one multiplication moves bit 8i + 7 to 56 + i.
@@ -114,8 +125,8 @@ const HIGHEST: u64 = 0x8080_8080_8080_8080;
 mod avx2 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __m256i, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_cmpgt_epi8, _mm256_loadu_si256,
-        _mm256_movemask_epi8, _mm256_movemask_pd, _mm256_set1_epi8, _mm256_setzero_si256,
+        __m256i, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpeq_epi8, _mm256_cmpeq_epi64, _mm256_cmpgt_epi8,
+        _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_movemask_pd, _mm256_set1_epi8, _mm256_setzero_si256,
     };
 
     use super::{AtomicU64, ContentHash, Ordering, Reach, Width, Work};
@@ -154,6 +165,12 @@ mod avx2 {
         fn reach(self, cutoffs: &[AtomicU64; 8], least: usize) -> Reach {
             // SAFETY: as above.
             unsafe { reach(cutoffs, least) }
+        }
+
+        #[inline(always)]
+        fn exactly(self, cutoffs: &[AtomicU64; 8], cutoff: usize) -> u64 {
+            // SAFETY: as above.
+            unsafe { exactly(cutoffs, cutoff) }
         }
     }
 
@@ -249,23 +266,38 @@ mod avx2 {
         len
     }
 
-    /// A bit for each of 64 cutoffs that is above that of `most`.
+    /// 64 cutoffs, each in a byte of its own.
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn above(low: __m256i, high: __m256i, most: __m256i) -> u64 {
+    fn cutoffs_of(words: &[AtomicU64; 8]) -> [__m256i; 2] {
         let cutoff = _mm256_set1_epi8(0x7f);
-        let low = _mm256_movemask_epi8(_mm256_cmpgt_epi8(_mm256_and_si256(low, cutoff), most)).cast_unsigned();
-        let high = _mm256_movemask_epi8(_mm256_cmpgt_epi8(_mm256_and_si256(high, cutoff), most)).cast_unsigned();
-        u64::from(low) | u64::from(high) << 32
+        // SAFETY: there are eight words.
+        let (low, high) = unsafe { (load(words.as_ptr()), load(words.as_ptr().add(4))) };
+        [_mm256_and_si256(low, cutoff), _mm256_and_si256(high, cutoff)]
+    }
+
+    /// A bit for each of 64 bytes: its highest.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn byte_bits([low, high]: [__m256i; 2]) -> u64 {
+        let bits = |bytes: __m256i| u64::from(_mm256_movemask_epi8(bytes).cast_unsigned());
+        bits(low) | bits(high) << 32
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
     fn reach(cutoffs: &[AtomicU64; 8], least: usize) -> Reach {
-        // SAFETY: there are eight words.
-        let (low, high) = unsafe { (load(cutoffs.as_ptr()), load(cutoffs.as_ptr().add(4))) };
-        let (enough, some) = (_mm256_set1_epi8(least as i8 - 1), _mm256_setzero_si256());
-        Reach { enough: above(low, high, enough), some: above(low, high, some) }
+        let [low, high] = cutoffs_of(cutoffs);
+        let above = |most: __m256i| byte_bits([_mm256_cmpgt_epi8(low, most), _mm256_cmpgt_epi8(high, most)]);
+        Reach { enough: above(_mm256_set1_epi8(least as i8 - 1)), some: above(_mm256_setzero_si256()) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn exactly(cutoffs: &[AtomicU64; 8], cutoff: usize) -> u64 {
+        let [low, high] = cutoffs_of(cutoffs);
+        let wanted = _mm256_set1_epi8(cutoff as i8);
+        byte_bits([_mm256_cmpeq_epi8(low, wanted), _mm256_cmpeq_epi8(high, wanted)])
     }
 }
 
@@ -376,28 +408,30 @@ mod narrow {
 mod tests {
     use super::*;
 
-    struct Reaching<'a>(&'a [AtomicU64; 8], usize);
+    struct Cutoffs<'a>(&'a [AtomicU64; 8], usize);
 
-    impl Work for Reaching<'_> {
-        type Output = Reach;
+    impl Work for Cutoffs<'_> {
+        type Output = (Reach, u64);
 
         #[inline(always)]
-        fn with(self, width: impl Width) -> Reach {
-            width.reach(self.0, self.1)
+        fn with(self, width: impl Width) -> (Reach, u64) {
+            (width.reach(self.0, self.1), width.exactly(self.0, self.1))
         }
     }
 
     #[test]
-    fn cutoffs_that_reach_are_found_with_and_without_masks() {
+    fn cutoffs_are_found_by_what_they_reach_with_and_without_masks() {
         let bytes: [u8; 64] = std::array::from_fn(|nth| ((nth as u8).wrapping_mul(37) % 65) | (nth as u8 % 2) << 7);
         let mut words = bytes.chunks(8).map(|chunk| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap())));
         let cutoffs: [AtomicU64; 8] = std::array::from_fn(|_| words.next().unwrap());
-        let bits = |least: u8| (0..).zip(bytes).fold(0u64, |all, (nth, byte)| all | u64::from(byte & 0x7f >= least) << nth);
+        let bits =
+            |is: &dyn Fn(u8) -> bool| (0..).zip(bytes).fold(0u64, |all, (nth, byte)| all | u64::from(is(byte & 0x7f)) << nth);
         // 0 is asked for beside a writer that has cut everything off.
-        for least in 0..=64 {
-            let expected = Reach { enough: bits(least), some: bits(1) };
-            assert_eq!(widest(Reaching(&cutoffs, least.into())), expected, "at least {least}");
-            assert_eq!(Narrow.reach(&cutoffs, least.into()), expected, "at least {least}");
+        for asked in 0..=64 {
+            let reach = Reach { enough: bits(&|cutoff| cutoff >= asked), some: bits(&|cutoff| cutoff > 0) };
+            let expected = (reach, bits(&|cutoff| cutoff == asked));
+            assert_eq!(widest(Cutoffs(&cutoffs, asked.into())), expected, "{asked} places");
+            assert_eq!(Cutoffs(&cutoffs, asked.into()).with(Narrow), expected, "{asked} places");
         }
     }
 

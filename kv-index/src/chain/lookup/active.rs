@@ -104,7 +104,9 @@ impl Active {
     fn all_in(&self, width: impl Width, table: &[Row], wanted: usize) -> bool {
         let mut left = 0;
         for (at, &bits) in self.bits.iter().enumerate() {
-            left |= bits & !table.get(at).map_or(0, |row| width.reach(row, wanted).enough);
+            // Rows of further views follow those of the main views, and have no byte.
+            let row = table.get(at).filter(|_| at < self.stride);
+            left |= bits & !row.map_or(0, |row| width.reach(row, wanted).enough);
         }
         left == 0
     }
@@ -298,7 +300,8 @@ impl Active {
         let start = self.classes.len();
         self.classes.resize(start + self.stride, 0);
         for ((class, next), row) in self.classes[start..].iter_mut().zip(&mut self.next).zip(table) {
-            *class = *next & width.reach(row, cutoff).enough & !width.reach(row, cutoff + 1).enough;
+            // By one load: whose cutoff fell from above to below between two would pass for one of the class.
+            *class = *next & width.exactly(row, cutoff);
             *next &= !*class;
         }
         Partial::Class(start / self.stride)
@@ -355,3 +358,6 @@ fn ones(mut word: u64) -> impl Iterator<Item = u32> {
         bit
     })
 }
+
+#[cfg(all(test, not(any(kv_loom, kv_shuttle))))]
+mod tests;
