@@ -67,6 +67,12 @@ impl Core {
         self.secret.edge(parent, offset, content)
     }
 
+    /// Fetches what leads to the child of a place, if no link does.
+    #[inline]
+    pub(crate) fn prefetch_edge(&self, place: Place, content: u64) {
+        self.edges.prefetch(&self.segments.slabs, self.edge(place.segment(), place.offset() + 1, content));
+    }
+
     /// The root's child that begins with `content`.
     #[inline]
     pub(crate) fn root_child(&self, content: u64) -> Option<SegmentId> {

@@ -14,6 +14,7 @@ mod privacy;
 mod private;
 mod release;
 mod remove;
+mod roll;
 #[cfg(all(test, kv_shuttle))]
 mod shuttle;
 mod state;
@@ -228,10 +229,14 @@ impl Worker for ChainWorker {
             if view.0 >= views {
                 return Err(StoreError::UnknownView { view, views });
             }
+            writer.fetch_names(blocks.iter().map_while(|block| block.name), blocks.len());
             let place = match parent {
                 None => None,
                 Some(parent) => Some(writer.resolve(parent.0).ok_or(StoreError::ParentNotHeld { parent })?.0),
             };
+            if let (Some(place), Some(block)) = (place, blocks.first()) {
+                writer.core.prefetch_edge(place, block.content.0);
+            }
             writer.check_budget(blocks.len())?;
             writer.store(view, place, blocks, out);
             writer.core.compact(blocks.len());
@@ -245,6 +250,7 @@ impl Worker for ChainWorker {
             return out.resize(names.len(), Removed::Unknown);
         }
         self.write(|writer| {
+            writer.fetch_names(names.iter().copied(), names.len());
             writer.remove(view, names, out);
             writer.core.compact(names.len());
         });
@@ -310,11 +316,8 @@ impl Writer<'_> {
 
     /// Everything that the worker holds.
     fn holdings(&self) -> Vec<Holding> {
-        let mut list = self.state.segments.clone();
-        list.sort_unstable();
-        list.dedup();
         let mut all = Vec::new();
-        for id in list {
+        for id in self.state.roll.segments() {
             let Some(segment) = self.core.segments.lock(id) else { continue };
             self.segment_holdings(&segment, &mut all);
         }

@@ -26,11 +26,8 @@ impl Parts for ChainWorker {
     /// copied, and no lock of the index is held while `section` writes.
     fn write_stretches<W: Write>(&self, section: &mut Section<'_, W>) -> Result<(), WriteError> {
         let state = self.state.lock();
-        let mut list = state.segments.clone();
-        list.sort_unstable();
-        list.dedup();
         let mut copy = Copy::new(&self.shared.core, &state);
-        list.into_iter().try_for_each(|id| copy.write(id, section))
+        state.roll.segments().into_iter().try_for_each(|id| copy.write(id, section))
     }
 
     fn store_after(

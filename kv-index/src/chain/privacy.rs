@@ -11,10 +11,8 @@ impl Writer<'_> {
     /// that a reader sees changes.
     #[cold]
     pub(crate) fn go_private(&mut self) {
-        self.state.segments.sort_unstable();
-        self.state.segments.dedup();
         self.state.naming.own.spread();
-        let list = std::mem::take(&mut self.state.segments);
+        let list = self.state.roll.segments();
         for &id in &list {
             if let Some(segment) = self.core.segments.lock(id) {
                 self.own_defaults(&segment);
@@ -22,10 +20,9 @@ impl Writer<'_> {
         }
         self.state.naming.go_private();
         self.core.private.insert(self.state.id);
-        for &id in &list {
+        for id in list {
             self.give_up_claims(id);
         }
-        self.state.segments = list;
     }
 
     /// Enters the claimed names that the worker holds in a segment.

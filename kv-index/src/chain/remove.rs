@@ -120,6 +120,9 @@ impl Writer<'_> {
         }
         let run = run(&segment, place.offset(), mask, names, &self.state.naming);
         let gone = run.bits();
+        if run.len == segment.record().meta().len {
+            self.fetch_grave(&segment);
+        }
         subtract(&segment, &run, &mut self.state.digests[usize::from(slot.view())]);
         *guess = beside(&segment, run.last());
         self.put(&mut segment, entry, mask & !gone);
@@ -127,12 +130,20 @@ impl Writer<'_> {
         Some(run.len)
     }
 
+    /// Fetches what has to be touched if nobody else holds anything of the segment.
+    fn fetch_grave(&self, segment: &Locked<'_>) {
+        let record = segment.record();
+        let (meta, (parent, _)) = (record.meta(), record.parent());
+        if meta.holders == 1 && record.edges() == 0 && parent != SegmentId::ROOT {
+            let content = record.contents(meta, 1)[0].load(Ordering::Relaxed);
+            self.core.prefetch_edge(Place::new(parent, meta.parent_offset - 1), content);
+            self.core.segments.prefetch_header(parent);
+        }
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        let mut list = std::mem::take(&mut self.state.segments);
-        list.sort_unstable();
-        list.dedup();
-        for id in list {
+        for id in self.state.roll.segments() {
             self.leave(id);
         }
         if self.state.naming.private {

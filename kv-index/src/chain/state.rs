@@ -1,10 +1,11 @@
-//! What one worker keeps for itself: its digests, its list of segments, its naming.
+//! What one worker keeps for itself: its digests, its roll of segments, its naming.
 
 use super::core::Core;
 use super::naming::Naming;
+use super::roll::Roll;
 use crate::raw::holders::{Entry, Slot};
 use crate::raw::place::Place;
-use crate::raw::segments::{Locked, SegmentId};
+use crate::raw::segments::Locked;
 use crate::sync::atomic::Ordering;
 use crate::{BlockName, ContentHash, Digest, View};
 
@@ -14,10 +15,7 @@ pub(crate) struct State {
     /// One for each view.
     pub(crate) digests: Vec<Digest>,
     pub(crate) naming: Naming,
-    /// Every segment where a view of the worker holds something, and some where it did.
-    pub(crate) segments: Vec<SegmentId>,
-    /// Words that the worker's views have in segments.
-    pub(crate) words: usize,
+    pub(crate) roll: Roll,
     /// Bytes of this that the index was told of.
     reported_bytes: usize,
 }
@@ -29,19 +27,12 @@ pub(crate) struct Writer<'a> {
     pub(crate) state: &'a mut State,
 }
 
-/// The list of segments is compacted when it is this much longer than twice what it has to be.
-const LIST_SLACK: usize = 64;
+/// Names of a short event.
+pub(crate) const SHORT: usize = 16;
 
 impl State {
     pub(crate) fn new(core: &Core, id: u32) -> Self {
-        Self {
-            id,
-            digests: vec![Digest::default()],
-            naming: Naming::new(core.secret),
-            segments: Vec::new(),
-            words: 0,
-            reported_bytes: 0,
-        }
+        Self { id, digests: vec![Digest::default()], naming: Naming::new(core.secret), roll: Roll::default(), reported_bytes: 0 }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "at most VIEWS_MAX")]
@@ -76,8 +67,7 @@ impl State {
     }
 
     fn bytes(&self) -> usize {
-        let lists = self.segments.capacity() * size_of::<SegmentId>() + self.digests.capacity() * size_of::<Digest>();
-        size_of::<Self>() + lists + self.naming.bytes()
+        size_of::<Self>() + self.roll.bytes() + self.digests.capacity() * size_of::<Digest>() + self.naming.bytes()
     }
 }
 
@@ -106,6 +96,21 @@ impl Writer<'_> {
         (views != 0).then_some((place, views))
     }
 
+    /// Fetches the lines of a short event's `names`. The names of a long one are fetched by runs, when it is known that they are
+    /// looked for: its misses wait for each other little.
+    #[inline]
+    pub(crate) fn fetch_names(&self, names: impl Iterator<Item = BlockName>, count: usize) {
+        let (core, naming) = (self.core, &self.state.naming);
+        if count > SHORT {
+            return;
+        }
+        if naming.private {
+            names.for_each(|name| naming.own.prefetch(naming.own.key(name.0)));
+        } else {
+            names.for_each(|name| core.names.prefetch(core.names.hash(name.0)));
+        }
+    }
+
     /// Makes the slot that was found in a locked segment hold `mask`.
     #[inline]
     pub(crate) fn put<'a>(&mut self, segment: &mut Locked<'a>, entry: Entry<'a>, mask: u64) {
@@ -113,30 +118,10 @@ impl Writer<'_> {
         segment.put(entry, mask);
         match (before, mask) {
             (0, 0) => {}
-            (0, _) => self.enlist(segment),
-            (_, 0) => self.state.words -= 1,
+            (0, _) => self.state.roll.enter(segment.id),
+            (_, 0) => self.state.roll.leave(segment.id),
             _ => {}
         }
-    }
-
-    /// Notes that a view holds something of a segment where it held nothing.
-    fn enlist(&mut self, segment: &Locked<'_>) {
-        self.state.words += 1;
-        self.state.segments.push(segment.id);
-        if self.state.segments.len() > self.state.words * 2 + LIST_SLACK {
-            self.compact_list(segment);
-        }
-    }
-
-    /// Drops what is in the list twice or no longer of the worker.
-    #[cold]
-    fn compact_list(&mut self, locked: &Locked<'_>) {
-        let mut list = std::mem::take(&mut self.state.segments);
-        list.sort_unstable();
-        list.dedup();
-        list.retain(|&id| id == locked.id || self.state.slots().any(|(_, slot)| self.core.segments.mask(id, slot) != 0));
-        list.shrink_to(list.len() * 3 / 2);
-        self.state.segments = list;
     }
 
     /// Tells the index how many bytes the worker keeps.

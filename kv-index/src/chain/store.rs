@@ -2,7 +2,7 @@
 
 use super::core::{Core, has_edge};
 use super::own::Key;
-use super::state::Writer;
+use super::state::{SHORT, Writer};
 use crate::raw::holders::{Entry, Slot, prefix};
 use crate::raw::place::Place;
 use crate::raw::record::{Meta, PLACES};
@@ -176,6 +176,10 @@ impl<'a> Store<'_, 'a> {
         let named = !self.writer.state.naming.private;
         let shape = Meta { capacity: len, named, parent_offset: offset, ..Meta::default() }.roomy();
         let core: &'a Core = self.writer.core;
+        if named && self.blocks.len() > SHORT {
+            // New blocks have new names, as a rule. Their lines come while the segment is made and attached.
+            names(self.rest()).take(len).for_each(|name| core.names.prefetch(core.names.hash(name.0)));
+        }
         let segment = core.segments.create(shape).expect("the store made sure that ids are left");
         segment.record().set_parent(parent, position);
         self.write_places(&segment, shape, len);

@@ -94,6 +94,14 @@ impl Edges {
         &self.shards[(hash >> 56) as usize % SHARDS]
     }
 
+    /// Fetches the line where an entry of the hash would be.
+    #[inline]
+    pub(crate) fn prefetch(&self, slabs: &Slabs, hash: u64) {
+        let table = Table(self.shard(hash).descriptor.load(Ordering::Relaxed));
+        let at = hash as u32 & (table.lines() as u32).wrapping_sub(1);
+        super::prefetch::read(slabs.address(Line(table.block().0.wrapping_add(at))));
+    }
+
     /// The children that may be the one.
     #[inline]
     pub(crate) fn candidates<'a>(&'a self, slabs: &'a Slabs, hash: u64) -> Candidates<'a> {

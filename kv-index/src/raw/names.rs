@@ -53,13 +53,15 @@ pub(crate) struct Names {
     arrays: [Array; 2],
     /// Whether shards are on the move.
     moving: AtomicBool,
+    /// The array where all shards are, or where they are going: a prefetch need not ask each.
+    settled: AtomicUsize,
     the_move: Mutex<Move>,
 }
 
 #[derive(Debug)]
 struct Head {
     count: SpinLock<Count>,
-    /// Which array the shard is in. Under the lock, but for a prefetch.
+    /// Which array the shard is in. Under the lock.
     array: AtomicUsize,
 }
 
@@ -91,7 +93,8 @@ impl Names {
         let array = || Array { memory: Memory::new(LINES_MAX * LINE_WORDS), lines: AtomicUsize::new(0) };
         let heads = (0..SHARDS).map(|_| Head { count: SpinLock::new(Count::default()), array: AtomicUsize::new(0) });
         let the_move = Mutex::new(Move::default());
-        Self { secret, heads: heads.collect(), arrays: [array(), array()], moving: AtomicBool::new(false), the_move }
+        let (heads, arrays) = (heads.collect(), [array(), array()]);
+        Self { secret, heads, arrays, moving: AtomicBool::new(false), settled: AtomicUsize::new(0), the_move }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -113,7 +116,7 @@ impl Names {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let shard = shard(hash);
-        let array = &self.arrays[self.heads[shard].array.load(Ordering::Relaxed)];
+        let array = &self.arrays[self.settled.load(Ordering::Relaxed)];
         let lines = array.lines.load(Ordering::Relaxed);
         super::prefetch::read(array.memory.address((shard * lines + home(hash as u16, lines)) * LINE_WORDS));
     }
@@ -121,7 +124,11 @@ impl Names {
     /// Where `name`, of `hash`, is claimed.
     #[inline]
     pub(crate) fn find(&self, segments: &Segments, hash: u64, name: u64) -> Option<Place> {
-        let is = |place| segments.name_at(Place::of_halves(place)) == Some(name);
+        let is = |place| {
+            let place = Place::of_halves(place);
+            segments.prefetch_start(place.segment());
+            segments.name_at(place) == Some(name)
+        };
         self.with(hash, |lines, _| buckets::find(lines, hash as u16, is)).map(Place::of_halves)
     }
 
@@ -220,7 +227,7 @@ impl Names {
             self.begin(&mut the_move, array, (lines * 2).max(1));
         }
         if !self.transfer(crowded, the_move.to) {
-            Self::turn_back(&mut the_move);
+            self.turn_back(&mut the_move);
         }
     }
 
@@ -253,6 +260,7 @@ impl Names {
         assert!(self.arrays[to].memory.reserve(SHARDS * lines * LINE_WORDS), "no addresses are left for names");
         self.arrays[to].lines.store(lines, Ordering::Relaxed);
         *the_move = Move { to, next: 0 };
+        self.settled.store(to, Ordering::Relaxed);
         self.moving.store(true, Ordering::Relaxed);
     }
 
@@ -265,7 +273,7 @@ impl Names {
             if self.transfer(the_move.next, the_move.to) {
                 the_move.next += 1;
             } else {
-                Self::turn_back(the_move);
+                self.turn_back(the_move);
             }
             return true;
         }
@@ -276,8 +284,9 @@ impl Names {
     }
 
     /// A shard has grown too large for where it should go: all that have moved go back.
-    fn turn_back(the_move: &mut Move) {
+    fn turn_back(&self, the_move: &mut Move) {
         *the_move = Move { to: 1 - the_move.to, next: 0 };
+        self.settled.store(the_move.to, Ordering::Relaxed);
     }
 
     /// Moves a shard, if it is not there yet. Whether it fits.

@@ -195,6 +195,8 @@ impl Segments {
     fn take_id(&self) -> Option<SegmentId> {
         let mut ids = self.ids.lock();
         if let Some(id) = ids.free.pop() {
+            // The next one's descriptor was not used for a while.
+            ids.free.last().into_iter().for_each(|&next| self.prefetch_descriptor(SegmentId(next)));
             return Some(SegmentId(id));
         }
         let id = ids.end;
@@ -284,6 +286,14 @@ impl Segments {
         }
         if let Some(window) = self.window(id) {
             super::prefetch::lines(self.slabs.address(window.seen.block()), 1 + 2 * PLACES / LINE_WORDS);
+        }
+    }
+
+    /// Fetches what a short record has: the header, and a few contents and names.
+    #[inline]
+    pub(crate) fn prefetch_start(&self, id: SegmentId) {
+        if let Some(window) = self.window(id) {
+            super::prefetch::lines(self.slabs.address(window.seen.block()), 4);
         }
     }
 
