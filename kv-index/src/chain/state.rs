@@ -107,7 +107,7 @@ impl Writer<'_> {
         if naming.private {
             names.for_each(|name| naming.own.prefetch(naming.own.key(name.0)));
         } else {
-            names.for_each(|name| core.names.prefetch(core.names.hash(name.0)));
+            names.for_each(|name| core.names.prefetch_both(core.names.hash(name.0)));
         }
     }
 

@@ -132,8 +132,12 @@ impl<'a> Store<'_, 'a> {
     fn along(&mut self, mut segment: Locked<'a>, offset: usize) -> Step {
         let record = segment.record();
         let meta = record.meta();
-        if self.rest().len() > meta.len - offset && record.link().is_some() {
-            self.writer.core.segments.prefetch_whole(record.link().child());
+        let link = record.link();
+        if link.offset() >= offset
+            && let Some(block) = self.rest().get(link.offset() - offset)
+            && link.leads(link.offset(), block.content.0)
+        {
+            self.writer.core.segments.prefetch_whole(link.child());
         }
         let same = common(&record.contents(meta, meta.len)[offset..], self.rest());
         if same > 0 {

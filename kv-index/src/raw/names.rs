@@ -115,10 +115,21 @@ impl Names {
     /// Fetches the line where the name of `hash` would be.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
+        super::prefetch::read(self.address(hash));
+    }
+
+    /// Fetches that line and the next, where it is if there was no room.
+    #[inline]
+    pub(crate) fn prefetch_both(&self, hash: u64) {
+        super::prefetch::lines(self.address(hash), 2);
+    }
+
+    #[inline]
+    fn address(&self, hash: u64) -> *const u8 {
         let shard = shard(hash);
         let array = &self.arrays[self.settled.load(Ordering::Relaxed)];
         let lines = array.lines.load(Ordering::Relaxed);
-        super::prefetch::read(array.memory.address((shard * lines + home(hash as u16, lines)) * LINE_WORDS));
+        array.memory.address((shard * lines + home(hash as u16, lines)) * LINE_WORDS)
     }
 
     /// Where `name`, of `hash`, is claimed.
