@@ -49,7 +49,7 @@ const LINES_MAX: usize = 1 << 28;
 #[derive(Debug)]
 pub(crate) struct Names {
     secret: Secret,
-    heads: Box<[Head]>,
+    heads: Box<[SpinLock<Head>]>,
     arrays: [Array; 2],
     /// Whether shards are on the move.
     moving: AtomicBool,
@@ -58,19 +58,15 @@ pub(crate) struct Names {
     the_move: Mutex<Move>,
 }
 
-#[derive(Debug)]
-struct Head {
-    count: SpinLock<Count>,
-    /// Which array the shard is in. Under the lock.
-    array: AtomicUsize,
-}
-
+/// A shard. Four to a cache line: a store looks at one for each new name.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct Head {
     /// Names in the shard.
     names: u32,
     /// Names that left it since it moved, or since it asked for less room.
     left: u32,
+    /// Which array the shard is in.
+    array: u8,
 }
 
 #[derive(Debug)]
@@ -91,7 +87,7 @@ struct Move {
 impl Names {
     pub(crate) fn new(secret: Secret) -> Self {
         let array = || Array { memory: Memory::new(LINES_MAX * LINE_WORDS), lines: AtomicUsize::new(0) };
-        let heads = (0..SHARDS).map(|_| Head { count: SpinLock::new(Count::default()), array: AtomicUsize::new(0) });
+        let heads = (0..SHARDS).map(|_| SpinLock::new(Head::default()));
         let the_move = Mutex::new(Move::default());
         let (heads, arrays) = (heads.collect(), [array(), array()]);
         Self { secret, heads, arrays, moving: AtomicBool::new(false), settled: AtomicUsize::new(0), the_move }
@@ -154,13 +150,13 @@ impl Names {
     #[inline]
     pub(crate) fn claim(&self, segments: &Segments, hash: u64, name: u64, place: Place) -> Result<(), Place> {
         loop {
-            let inserted = self.with(hash, |lines, count| {
-                if is_crowded::<LINE_NAMES>(count.names as usize + 1, lines.len()) {
+            let inserted = self.with(hash, |lines, head| {
+                if is_crowded::<LINE_NAMES>(head.names as usize + 1, lines.len()) {
                     return Inserted::Full;
                 }
                 let is = |other| segments.name_at(Place::of_halves(other)) == Some(name);
                 let inserted = buckets::insert(lines, hash as u16, place.halves(), is);
-                count.names += u32::from(matches!(inserted, Inserted::New));
+                head.names += u32::from(matches!(inserted, Inserted::New));
                 inserted
             });
             match inserted {
@@ -177,17 +173,17 @@ impl Names {
     /// Takes the claim of the name of `hash` for `place` back.
     #[inline]
     pub(crate) fn release(&self, hash: u64, place: Place) {
-        let sparse = self.with(hash, |lines, count| {
+        let sparse = self.with(hash, |lines, head| {
             let removed = buckets::remove(lines, hash as u16, |claimed| claimed == place.halves());
             debug_assert!(removed.is_some(), "a claim has its entry");
-            count.names -= 1;
-            count.left += 1;
+            head.names -= 1;
+            head.left += 1;
             // As many have left as are there: a drain moves no more names than there were, and growth is not taken back at once.
-            let asks = count.left >= count.names;
+            let asks = head.left >= head.names;
             if asks {
-                count.left = 0;
+                head.left = 0;
             }
-            asks && lines.len() > 1 && is_sparse(count.names as usize, lines.len())
+            asks && lines.len() > 1 && is_sparse(head.names as usize, lines.len())
         });
         // Looking at all shards takes a while: a few of them ask.
         let sparse = sparse && shard(hash).is_multiple_of(ASKING);
@@ -197,15 +193,14 @@ impl Names {
         self.go_on_moving();
     }
 
-    /// Calls `act` with the locked shard's lines and count.
+    /// Calls `act` with the locked shard's lines and head.
     #[inline]
-    fn with<T>(&self, hash: u64, act: impl FnOnce(&mut [Line], &mut Count) -> T) -> T {
+    fn with<T>(&self, hash: u64, act: impl FnOnce(&mut [Line], &mut Head) -> T) -> T {
         let shard = shard(hash);
-        let head = &self.heads[shard];
-        let mut count = head.count.lock();
+        let mut head = self.heads[shard].lock();
         // SAFETY: the shard's lock is held, and the head says in which array it is.
-        let lines = unsafe { self.arrays[head.array.load(Ordering::Relaxed)].lines_of(shard) };
-        act(lines, &mut count)
+        let lines = unsafe { self.arrays[usize::from(head.array)].lines_of(shard) };
+        act(lines, &mut head)
     }
 
     /// Lets the next shard move, if shards are on the move and nobody else is at it.
@@ -222,7 +217,7 @@ impl Names {
     #[cold]
     fn make_room(&self, crowded: usize) {
         let mut the_move = self.the_move.lock();
-        let stands_in = || self.heads[crowded].array.load(Ordering::Relaxed);
+        let stands_in = || usize::from(self.heads[crowded].lock().array);
         if self.moving.load(Ordering::Relaxed) && stands_in() == the_move.to {
             // It has moved already, and is crowded again.
             while self.step(&mut the_move) {}
@@ -231,7 +226,7 @@ impl Names {
         let array = stands_in();
         if !self.moving.load(Ordering::Relaxed) {
             let lines = self.arrays[array].lines.load(Ordering::Relaxed);
-            if !is_crowded::<LINE_NAMES>(self.heads[crowded].count.lock().names as usize + 1, lines) {
+            if !is_crowded::<LINE_NAMES>(self.heads[crowded].lock().names as usize + 1, lines) {
                 // Somebody else made room.
                 return;
             }
@@ -249,10 +244,10 @@ impl Names {
         if self.moving.load(Ordering::Relaxed) {
             return;
         }
-        let array = self.heads[0].array.load(Ordering::Relaxed);
+        let array = usize::from(self.heads[0].lock().array);
         let lines = self.arrays[array].lines.load(Ordering::Relaxed);
-        let all: u64 = self.heads.iter().map(|head| u64::from(head.count.lock().names)).sum();
-        let most = self.heads.iter().map(|head| head.count.lock().names).max().unwrap_or(0);
+        let all: u64 = self.heads.iter().map(|head| u64::from(head.lock().names)).sum();
+        let most = self.heads.iter().map(|head| head.lock().names).max().unwrap_or(0);
         if !is_sparse(all as usize, SHARDS * lines) {
             return;
         }
@@ -302,11 +297,10 @@ impl Names {
 
     /// Moves a shard, if it is not there yet. Whether it fits.
     fn transfer(&self, shard: usize, to: usize) -> bool {
-        let head = &self.heads[shard];
-        let mut count = head.count.lock();
-        let from = head.array.load(Ordering::Relaxed);
+        let mut head = self.heads[shard].lock();
+        let from = usize::from(head.array);
         let lines = self.arrays[to].lines.load(Ordering::Relaxed);
-        if from == to || is_crowded::<LINE_NAMES>(count.names as usize, lines) {
+        if from == to || is_crowded::<LINE_NAMES>(head.names as usize, lines) {
             return from == to;
         }
         // SAFETY: the shard's lock is held, and with it what is the shard's in either array.
@@ -314,8 +308,8 @@ impl Names {
         new.fill(Line::empty());
         let fits = buckets::copy(old, new);
         debug_assert!(fits, "not crowded");
-        head.array.store(to, Ordering::Relaxed);
-        count.left = 0;
+        head.array = to as u8;
+        head.left = 0;
         true
     }
 }
