@@ -1,5 +1,6 @@
 //! The chain index.
 
+mod ahead;
 mod compact;
 mod core;
 mod doubts;
@@ -24,6 +25,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 
+use self::ahead::Ahead;
 use self::core::Core;
 use self::state::{State, Writer};
 pub(crate) use lookup::Active;
@@ -229,7 +231,7 @@ impl Worker for ChainWorker {
             if view.0 >= views {
                 return Err(StoreError::UnknownView { view, views });
             }
-            writer.fetch_names(blocks.iter().map_while(|block| block.name), blocks.len());
+            let mut ahead = Ahead::of(writer, blocks);
             let place = match parent {
                 None => None,
                 Some(parent) => Some(writer.resolve(parent.0).ok_or(StoreError::ParentNotHeld { parent })?.0),
@@ -238,7 +240,7 @@ impl Worker for ChainWorker {
                 writer.core.prefetch_edge(place, block.content.0);
             }
             writer.check_budget(blocks.len())?;
-            writer.store(view, place, blocks, out);
+            writer.store(view, place, blocks, &mut ahead, out);
             writer.core.compact(blocks.len());
             Ok(())
         })
@@ -250,7 +252,7 @@ impl Worker for ChainWorker {
             return out.resize(names.len(), Removed::Unknown);
         }
         self.write(|writer| {
-            writer.fetch_names(names.iter().copied(), names.len());
+            writer.fetch_names(names);
             writer.remove(view, names, out);
             writer.core.compact(names.len());
         });

@@ -28,6 +28,17 @@ pub(crate) struct Key(u64);
 type Owned = [u16; 5];
 
 impl Key {
+    /// The key of which [`word`](Self::word) was told.
+    #[inline]
+    pub(crate) fn of_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    #[inline]
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
     #[inline]
     fn hash(self) -> u16 {
         (self.0 >> 48) as u16

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::ChainWorker;
+use super::ahead::Ahead;
 use super::core::Core;
 use super::state::State;
 use crate::raw::compare::common_prefix;
@@ -40,7 +41,8 @@ impl Parts for ChainWorker {
         out.clear();
         self.write(|writer| {
             writer.check_budget(blocks.len())?;
-            writer.store(view, parent, blocks, out);
+            let mut ahead = Ahead::of(writer, blocks);
+            writer.store(view, parent, blocks, &mut ahead, out);
             Ok(())
         })
     }

@@ -1,11 +1,11 @@
 //! Removing: names that stand side by side go together.
 
+use super::ahead::AHEAD;
 use super::naming::Naming;
-use super::own::Key;
+use super::own::OwnNames;
 use super::state::Writer;
 use crate::raw::holders::{Slot, prefix};
 use crate::raw::place::Place;
-use crate::raw::record::PLACES;
 use crate::raw::segments::{Locked, SegmentId};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{BlockName, ContentHash, Digest, Removed, View};
@@ -45,7 +45,7 @@ impl Writer<'_> {
         let mut hashes = [0; FETCH];
         for (hash, name) in hashes.iter_mut().zip(names) {
             *hash = core.names.hash(name.0);
-            core.names.prefetch(*hash);
+            core.names.prefetch::<1>(*hash);
         }
         let mut places = [None; FETCH];
         for (place, hash) in places.iter_mut().zip(&hashes[..names.len()]) {
@@ -62,12 +62,12 @@ impl Writer<'_> {
     /// How many; none at all if that takes a closer look.
     fn remove_own(&mut self, slot: Slot, names: &[BlockName]) -> Option<usize> {
         let (core, state) = (self.core, &mut *self.state);
-        let mut keys = [Key::default(); PLACES];
-        for (key, name) in keys.iter_mut().zip(names) {
-            *key = state.naming.own.key(name.0);
-            state.naming.own.prefetch(*key);
-        }
-        let Some(first) = state.naming.own.find(keys[0]) else { return Some(0) };
+        // Lines come one by one while others are written, also of those names that stand in the next segment.
+        let fetch = |own: &OwnNames, nth: usize| {
+            names.get(nth).into_iter().for_each(|name| own.prefetch(own.key(name.0)));
+        };
+        (0..AHEAD).for_each(|nth| fetch(&state.naming.own, nth));
+        let Some(first) = state.naming.own.find(state.naming.own.key(names[0].0)) else { return Some(0) };
         let mut segment = core.segments.lock(first.segment()).expect("a worker's places stay");
         let entry = segment.entry(slot);
         let record = segment.record();
@@ -76,8 +76,9 @@ impl Writer<'_> {
         let (mut gone, mut count, mut digest) = (0, 0, state.digests[0]);
         let Naming { own, special, .. } = &mut state.naming;
         let is_plain = |place: Place| place.segment() == first.segment() && !special.contains_key(&place);
-        for (&key, &name) in keys.iter().zip(names) {
-            let Some(place) = own.remove_if(key, is_plain) else { break };
+        for (nth, &name) in names.iter().enumerate() {
+            fetch(own, nth + AHEAD);
+            let Some(place) = own.remove_if(own.key(name.0), is_plain) else { break };
             let content = ContentHash(contents[place.offset()].load(Ordering::Relaxed));
             digest.subtract(position + place.offset() as u32, content, name);
             gone |= place.bit();
@@ -121,7 +122,7 @@ impl Writer<'_> {
         let run = run(&segment, place.offset(), mask, names, &self.state.naming);
         let gone = run.bits();
         if run.len == segment.record().meta().len {
-            self.fetch_grave(&segment);
+            self.fetch_grave(&segment, &names[run.len..]);
         }
         subtract(&segment, &run, &mut self.state.digests[usize::from(slot.view())]);
         *guess = beside(&segment, run.last());
@@ -130,11 +131,16 @@ impl Writer<'_> {
         Some(run.len)
     }
 
-    /// Fetches what has to be touched if nobody else holds anything of the segment.
-    fn fetch_grave(&self, segment: &Locked<'_>) {
+    /// If nobody else holds anything of the segment, fetches what has to be touched for its end, and for that of the next one: `names`
+    /// are those that go next.
+    fn fetch_grave(&self, segment: &Locked<'_>, names: &[BlockName]) {
         let record = segment.record();
         let (meta, (parent, _)) = (record.meta(), record.parent());
-        if meta.holders == 1 && record.edges() == 0 && parent != SegmentId::ROOT {
+        if meta.holders != 1 {
+            return;
+        }
+        names.iter().take(AHEAD).for_each(|&name| _ = self.fetch_name::<1>(name));
+        if record.edges() == 0 && parent != SegmentId::ROOT {
             let content = record.contents(meta, 1)[0].load(Ordering::Relaxed);
             self.core.prefetch_edge(Place::new(parent, meta.parent_offset - 1), content);
             self.core.segments.prefetch_header(parent);

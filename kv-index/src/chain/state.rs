@@ -27,9 +27,6 @@ pub(crate) struct Writer<'a> {
     pub(crate) state: &'a mut State,
 }
 
-/// Names of a short event.
-pub(crate) const SHORT: usize = 16;
-
 impl State {
     pub(crate) fn new(core: &Core, id: u32) -> Self {
         Self { id, digests: vec![Digest::default()], naming: Naming::new(core.secret), roll: Roll::default(), reported_bytes: 0 }
@@ -94,21 +91,6 @@ impl Writer<'_> {
         };
         let views = naming.views(place, name, self.covering(place));
         (views != 0).then_some((place, views))
-    }
-
-    /// Fetches the lines of a short event's `names`. The names of a long one are fetched by runs, when it is known that they are
-    /// looked for: its misses wait for each other little.
-    #[inline]
-    pub(crate) fn fetch_names(&self, names: impl Iterator<Item = BlockName>, count: usize) {
-        let (core, naming) = (self.core, &self.state.naming);
-        if count > SHORT {
-            return;
-        }
-        if naming.private {
-            names.for_each(|name| naming.own.prefetch(naming.own.key(name.0)));
-        } else {
-            names.for_each(|name| core.names.prefetch_both(core.names.hash(name.0)));
-        }
     }
 
     /// Makes the slot that was found in a locked segment hold `mask`.

@@ -1,8 +1,9 @@
 //! Storing: along the segments that are there, then into new ones.
 
+use super::ahead::Ahead;
 use super::core::{Core, has_edge};
 use super::own::Key;
-use super::state::{SHORT, Writer};
+use super::state::Writer;
 use crate::raw::holders::{Entry, Slot, prefix};
 use crate::raw::place::Place;
 use crate::raw::record::{Meta, PLACES};
@@ -34,15 +35,23 @@ struct Store<'w, 'a> {
     view: u32,
     blocks: &'w [Block],
     out: &'w mut Vec<Stored>,
+    ahead: &'w mut Ahead,
 }
 
 impl Writer<'_> {
     /// Stores `blocks` after `parent`, a place that the worker holds, or from the root. `out` gets one entry for each.
-    pub(crate) fn store(&mut self, view: View, parent: Option<Place>, blocks: &[Block], out: &mut Vec<Stored>) {
+    pub(crate) fn store(
+        &mut self,
+        view: View,
+        parent: Option<Place>,
+        blocks: &[Block],
+        ahead: &mut Ahead,
+        out: &mut Vec<Stored>,
+    ) {
         // Steps behind the last name lead nowhere.
         let named = blocks.iter().rposition(|block| block.name.is_some()).map_or(0, |last| last + 1);
         let slot = self.state.slot(view);
-        Store { writer: self, slot, view: 1 << view.0, blocks: &blocks[..named], out }.run(parent);
+        Store { writer: self, slot, view: 1 << view.0, blocks: &blocks[..named], out, ahead }.run(parent);
         out.resize(blocks.len(), Stored::Step);
         if self.state.naming.wants_privacy(self.state.held()) {
             self.go_private();
@@ -72,8 +81,10 @@ impl<'a> Store<'_, 'a> {
         let contents: Vec<Block> = self.blocks[..done].iter().map(|block| Block::step(block.content)).collect();
         let mut cursor = start;
         let mut out = Vec::with_capacity(done);
+        let ahead = &mut Ahead::of(self.writer, &contents);
         while out.len() < done {
-            let mut path = Store { writer: self.writer, slot: self.slot, view: self.view, blocks: &contents, out: &mut out };
+            let (writer, slot, view, ahead) = (&mut *self.writer, self.slot, self.view, &mut *ahead);
+            let mut path = Store { writer, slot, view, blocks: &contents, out: &mut out, ahead };
             cursor = match path.step(cursor) {
                 Step::On(next) => next,
                 Step::Lost => {
@@ -175,15 +186,13 @@ impl<'a> Store<'_, 'a> {
     }
 
     /// A new segment of the next blocks, which nobody holds yet and nothing leads to.
-    fn create(&self, parent: SegmentId, offset: usize, position: u32) -> Locked<'a> {
+    fn create(&mut self, parent: SegmentId, offset: usize, position: u32) -> Locked<'a> {
         let len = self.rest().len().min(PLACES);
         let named = !self.writer.state.naming.private;
         let shape = Meta { capacity: len, named, parent_offset: offset, ..Meta::default() }.roomy();
         let core: &'a Core = self.writer.core;
-        if named && self.blocks.len() > SHORT {
-            // New blocks have new names, as a rule. Their lines come while the segment is made and attached.
-            names(self.rest()).take(len).for_each(|name| core.names.prefetch(core.names.hash(name.0)));
-        }
+        // New blocks have new names, as a rule. Their lines come while the segment is made and attached.
+        self.ahead.fetch(self.writer, self.blocks, self.out.len());
         let segment = core.segments.create(shape).expect("the store made sure that ids are left");
         segment.record().set_parent(parent, position);
         self.write_places(&segment, shape, len);
@@ -326,7 +335,8 @@ impl<'a> Store<'_, 'a> {
         }
         let core = self.writer.core;
         let claimed = segment.record().claimed();
-        let blocks = &self.blocks[self.out.len()..];
+        let all = self.blocks;
+        let blocks = &all[self.out.len()..];
         let free = (claimed >> offset).trailing_zeros() as usize;
         let mut fresh = blocks.iter().take(count.min(free)).take_while(|block| block.name.is_some()).count();
         if !self.writer.state.naming.own.is_empty() {
@@ -338,17 +348,19 @@ impl<'a> Store<'_, 'a> {
         segment.make_named();
         let record = segment.record();
         let words = &record.names(record.meta(), offset + fresh)[offset..];
-        let mut hashes = [0; PLACES];
-        for ((word, hash), name) in words.iter().zip(&mut hashes).zip(names(blocks)) {
-            word.store(name.0, Ordering::Relaxed);
-            *hash = core.names.hash(name.0);
-            core.names.prefetch(*hash);
-        }
+        words.iter().zip(names(blocks)).for_each(|(word, name)| word.store(name.0, Ordering::Relaxed));
         record.set_claimed(claimed | prefix(fresh) << offset);
-        let place = |nth: usize| Place::new(segment.id, offset + nth);
-        let claims =
-            |(nth, name): &(usize, BlockName)| core.names.claim(&core.segments, hashes[*nth], name.0, place(*nth)).is_ok();
-        let held = names(blocks).take(fresh).enumerate().take_while(claims).count();
+        let done = self.out.len();
+        let mut held = 0;
+        self.ahead.fetch_again(self.writer, all, done);
+        while held < fresh {
+            let hash = self.ahead.hash(self.writer, all, done + held);
+            let name = words[held].load(Ordering::Relaxed);
+            if core.names.claim(&core.segments, hash, name, Place::new(segment.id, offset + held)).is_err() {
+                break;
+            }
+            held += 1;
+        }
         if held < fresh {
             record.set_claimed(claimed | prefix(held) << offset);
         }
@@ -359,17 +371,14 @@ impl<'a> Store<'_, 'a> {
     /// Holds the next blocks of a private worker as long as the places from `offset` are free and their names are new.
     fn own_fresh(&mut self, segment: &Locked<'_>, offset: usize, count: usize, mask: &mut u64) -> usize {
         let free = (*mask >> offset).trailing_zeros() as usize;
-        let blocks = &self.blocks[self.out.len()..];
-        let own = &mut self.writer.state.naming.own;
-        let mut keys = [Key::default(); PLACES];
-        let mut fresh = 0;
-        for (key, name) in keys.iter_mut().zip(names(blocks).take(count.min(free))) {
-            *key = own.key(name.0);
-            own.prefetch(*key);
-            fresh += 1;
-        }
-        let enters = |&(place, &key): &(usize, &Key)| own.insert(key, Place::new(segment.id, place)).is_ok();
-        let held = (offset..).zip(&keys[..fresh]).take_while(enters).count();
+        let done = self.out.len();
+        let fresh = names(&self.blocks[done..]).take(count.min(free)).count();
+        self.ahead.fetch_again(self.writer, self.blocks, done);
+        let mut enters = |nth: usize| {
+            let key = Key::of_word(self.ahead.hash(self.writer, self.blocks, done + nth));
+            self.writer.state.naming.own.insert(key, Place::new(segment.id, offset + nth)).is_ok()
+        };
+        let held = (0..fresh).take_while(|&nth| enters(nth)).count();
         self.take(segment, offset, held, mask);
         held
     }

@@ -108,24 +108,14 @@ impl Names {
         self.secret.name(name)
     }
 
-    /// Fetches the line where the name of `hash` would be.
+    /// Fetches the line where the name of `hash` would be. With two lines also the next one, where it is if there was no room.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        super::prefetch::read(self.address(hash));
-    }
-
-    /// Fetches that line and the next, where it is if there was no room.
-    #[inline]
-    pub(crate) fn prefetch_both(&self, hash: u64) {
-        super::prefetch::lines(self.address(hash), 2);
-    }
-
-    #[inline]
-    fn address(&self, hash: u64) -> *const u8 {
+    pub(crate) fn prefetch<const LINES: usize>(&self, hash: u64) {
         let shard = shard(hash);
         let array = &self.arrays[self.settled.load(Ordering::Relaxed)];
         let lines = array.lines.load(Ordering::Relaxed);
-        array.memory.address((shard * lines + home(hash as u16, lines)) * LINE_WORDS)
+        let line = shard * lines + home(hash as u16, lines);
+        super::prefetch::lines(array.memory.address(line * LINE_WORDS), LINES);
     }
 
     /// Where `name`, of `hash`, is claimed.
