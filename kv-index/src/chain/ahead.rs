@@ -4,31 +4,32 @@ use super::own::Key;
 use super::state::Writer;
 use crate::{Block, BlockName};
 
-/// Names that are fetched ahead: some more misses than a processor has under way.
-pub(super) const AHEAD: usize = 16;
+/// Names that are fetched at a time. A tight loop of them: where a page has to be looked up first, a processor gets on with as many
+/// as it sees at once.
+pub(super) const BURST: usize = 16;
 
 /// Names of a short event, all of which are fetched before anything else is done. Those of a long one are fetched when it is known
 /// that they are looked for: its misses wait for each other little.
-const SHORT: usize = AHEAD;
+const SHORT: usize = BURST;
 
-/// How far the names of a store's blocks were fetched. Lines come one by one while others are written, also of those places that
-/// the next segment will have.
+/// How far the names of a store's blocks were fetched. Lines come while others are written, also of those places that the next
+/// segment will have.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     /// Blocks, from the first.
     fetched: usize,
     /// Of the last of them, what the tables take for their names.
-    hashes: [u64; 2 * AHEAD],
+    hashes: [u64; 2 * BURST],
 }
 
 impl Ahead {
     /// Of a store of `blocks`.
     #[inline]
     pub(crate) fn of(writer: &Writer<'_>, blocks: &[Block]) -> Self {
-        let mut ahead = Self { fetched: 0, hashes: [0; 2 * AHEAD] };
+        let mut ahead = Self { fetched: 0, hashes: [0; 2 * BURST] };
         if blocks.len() <= SHORT {
             // One by one, a name that is in the next line would be waited for.
-            ahead.fetch_each::<2>(writer, blocks, blocks.len());
+            ahead.fetch_to::<2>(writer, blocks, blocks.len());
         }
         ahead
     }
@@ -36,17 +37,16 @@ impl Ahead {
     /// What the tables take for the name of the block `at`; it is fetched, and so are those after it.
     #[inline]
     pub(super) fn hash(&mut self, writer: &Writer<'_>, blocks: &[Block], at: usize) -> u64 {
-        self.fetch(writer, blocks, at);
-        self.hashes[at % (2 * AHEAD)]
+        if self.fetched <= at + BURST / 2 && self.fetched < blocks.len() {
+            self.fetch(writer, blocks, at);
+        }
+        self.hashes[at % (2 * BURST)]
     }
 
-    /// Fetches the lines of the names of the block `at` and some blocks after it.
-    #[inline]
+    /// Fetches the lines of the names of the block `at` and of those after it.
     pub(super) fn fetch(&mut self, writer: &Writer<'_>, blocks: &[Block], at: usize) {
-        if self.fetched < blocks.len() {
-            self.fetched = self.fetched.max(at);
-            self.fetch_each::<1>(writer, blocks, (at + AHEAD).min(blocks.len()));
-        }
+        self.fetched = self.fetched.max(at);
+        self.fetch_to::<1>(writer, blocks, (self.fetched + BURST).min(at + 2 * BURST).min(blocks.len()));
     }
 
     /// Fetches the lines of a short event's names from the block `at` on once more, right before they are looked at. What was fetched
@@ -66,13 +66,15 @@ impl Ahead {
         }
     }
 
-    fn fetch_each<const LINES: usize>(&mut self, writer: &Writer<'_>, blocks: &[Block], end: usize) {
-        while self.fetched < end {
-            if let Some(name) = blocks[self.fetched].name {
-                self.hashes[self.fetched % (2 * AHEAD)] = writer.fetch_name::<LINES>(name);
+    #[inline]
+    fn fetch_to<const LINES: usize>(&mut self, writer: &Writer<'_>, blocks: &[Block], end: usize) {
+        let begun = self.fetched.min(end);
+        for (nth, block) in (begun..).zip(&blocks[begun..end]) {
+            if let Some(name) = block.name {
+                self.hashes[nth % (2 * BURST)] = writer.fetch_name::<LINES>(name);
             }
-            self.fetched += 1;
         }
+        self.fetched = self.fetched.max(end);
     }
 }
 

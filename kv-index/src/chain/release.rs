@@ -1,6 +1,5 @@
 //! What happens to places, segments and claims when somebody lets go of them.
 
-use super::ahead::AHEAD;
 use super::core::Core;
 use crate::raw::holders::prefix;
 use crate::raw::place::Place;
@@ -32,16 +31,12 @@ impl Core {
         }
         let record = segment.record();
         let names = record.names(record.meta(), record.meta().len);
-        // Lines come one by one while others are written.
         let mut hashes = [0; PLACES];
-        let fetch = |offset: usize, hash: &mut u64| {
-            *hash = self.names.hash(names[offset].load(Ordering::Relaxed));
-            self.names.prefetch::<1>(*hash);
-        };
-        let mut ahead = bits(claims);
-        ahead.by_ref().take(AHEAD).for_each(|offset| fetch(offset, &mut hashes[offset]));
         for offset in bits(claims) {
-            ahead.next().into_iter().for_each(|offset| fetch(offset, &mut hashes[offset]));
+            hashes[offset] = self.names.hash(names[offset].load(Ordering::Relaxed));
+            self.names.prefetch::<1>(hashes[offset]);
+        }
+        for offset in bits(claims) {
             self.names.release(hashes[offset], Place::new(segment.id, offset));
         }
         record.set_claimed(record.claimed() & !claims);

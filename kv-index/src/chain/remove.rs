@@ -1,6 +1,6 @@
 //! Removing: names that stand side by side go together.
 
-use super::ahead::AHEAD;
+use super::ahead::BURST;
 use super::naming::Naming;
 use super::own::OwnNames;
 use super::state::Writer;
@@ -62,11 +62,11 @@ impl Writer<'_> {
     /// How many; none at all if that takes a closer look.
     fn remove_own(&mut self, slot: Slot, names: &[BlockName]) -> Option<usize> {
         let (core, state) = (self.core, &mut *self.state);
-        // Lines come one by one while others are written, also of those names that stand in the next segment.
-        let fetch = |own: &OwnNames, nth: usize| {
-            names.get(nth).into_iter().for_each(|name| own.prefetch(own.key(name.0)));
+        // Also of those names that stand in the next segment.
+        let fetch = |own: &OwnNames, from: usize, count: usize| {
+            names.iter().skip(from).take(count).for_each(|name| own.prefetch(own.key(name.0)));
         };
-        (0..AHEAD).for_each(|nth| fetch(&state.naming.own, nth));
+        fetch(&state.naming.own, 0, 2 * BURST);
         let Some(first) = state.naming.own.find(state.naming.own.key(names[0].0)) else { return Some(0) };
         let mut segment = core.segments.lock(first.segment()).expect("a worker's places stay");
         let entry = segment.entry(slot);
@@ -77,7 +77,9 @@ impl Writer<'_> {
         let Naming { own, special, .. } = &mut state.naming;
         let is_plain = |place: Place| place.segment() == first.segment() && !special.contains_key(&place);
         for (nth, &name) in names.iter().enumerate() {
-            fetch(own, nth + AHEAD);
+            if nth > 0 && nth.is_multiple_of(BURST) {
+                fetch(own, nth + BURST, BURST);
+            }
             let Some(place) = own.remove_if(own.key(name.0), is_plain) else { break };
             let content = ContentHash(contents[place.offset()].load(Ordering::Relaxed));
             digest.subtract(position + place.offset() as u32, content, name);
@@ -139,7 +141,7 @@ impl Writer<'_> {
         if meta.holders != 1 {
             return;
         }
-        names.iter().take(AHEAD).for_each(|&name| _ = self.fetch_name::<1>(name));
+        names.iter().take(BURST).for_each(|&name| _ = self.fetch_name::<1>(name));
         if record.edges() == 0 && parent != SegmentId::ROOT {
             let content = record.contents(meta, 1)[0].load(Ordering::Relaxed);
             self.core.prefetch_edge(Place::new(parent, meta.parent_offset - 1), content);
