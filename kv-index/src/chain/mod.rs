@@ -1,6 +1,5 @@
 //! The chain index.
 
-mod ahead;
 mod compact;
 mod core;
 mod doubts;
@@ -8,6 +7,7 @@ mod hold;
 mod lookup;
 #[cfg(all(test, kv_loom))]
 mod loom;
+mod names_ahead;
 mod naming;
 mod own;
 mod portable;
@@ -25,8 +25,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 
-use self::ahead::Ahead;
 use self::core::Core;
+use self::names_ahead::NamesAhead;
 use self::state::{State, Writer};
 pub(crate) use lookup::Active;
 
@@ -231,7 +231,7 @@ impl Worker for ChainWorker {
             if view.0 >= views {
                 return Err(StoreError::UnknownView { view, views });
             }
-            let mut ahead = Ahead::of(writer, blocks);
+            let mut ahead = NamesAhead::of(writer, blocks);
             let place = match parent {
                 None => None,
                 Some(parent) => Some(writer.resolve(parent.0).ok_or(StoreError::ParentNotHeld { parent })?.0),

@@ -21,7 +21,7 @@ const SPREAD: usize = 8;
 const TABLE_MAX: usize = 65_536;
 
 /// A scrambled name: its highest 16 bits are the hash, and the lowest choose the table.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Key(u64);
 
 /// The rest of a key, and a place.

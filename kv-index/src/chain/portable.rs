@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::ChainWorker;
-use super::ahead::Ahead;
 use super::core::Core;
+use super::names_ahead::NamesAhead;
 use super::state::State;
 use crate::raw::compare::common_prefix;
 use crate::raw::place::Place;
@@ -41,7 +41,7 @@ impl Parts for ChainWorker {
         out.clear();
         self.write(|writer| {
             writer.check_budget(blocks.len())?;
-            let mut ahead = Ahead::of(writer, blocks);
+            let mut ahead = NamesAhead::of(writer, blocks);
             writer.store(view, parent, blocks, &mut ahead, out);
             Ok(())
         })
@@ -85,7 +85,7 @@ impl<'a> Copy<'a> {
 
     /// Writes a segment, if the worker holds something there, and before it those above it.
     fn write<W: Write>(&mut self, id: SegmentId, section: &mut Section<'_, W>) -> Result<(), WriteError> {
-        // The list has segments where the worker held something once. They may be gone, or another's.
+        // The roll has segments where the worker held something once. They may be gone, or another's.
         let is_held = |segment: Locked<'_>| self.state.slots().any(|(_, slot)| segment.mask(slot) != 0);
         if !self.core.segments.lock(id).is_some_and(is_held) {
             return Ok(());

@@ -9,12 +9,13 @@ pub(crate) struct Roll {
     /// Twice the segment; one more where a word was given up.
     log: Vec<u32>,
     /// Words that the views have.
-    pub(crate) words: usize,
+    words: usize,
 }
 
 const _: () = assert!(SEGMENTS_MAX <= 1 << 31);
 
-/// So many entries may be in the log beyond three times what it has to be: that is as many that came and went as there are.
+/// The log may be three times as long as it has to be (for each entry that stays, one that came and one that went), and this much
+/// longer.
 const SLACK: usize = 64;
 
 impl Roll {

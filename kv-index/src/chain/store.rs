@@ -1,7 +1,7 @@
 //! Storing: along the segments that are there, then into new ones.
 
-use super::ahead::Ahead;
 use super::core::{Core, has_edge};
+use super::names_ahead::NamesAhead;
 use super::own::Key;
 use super::state::Writer;
 use crate::raw::holders::{Entry, Slot, prefix};
@@ -35,7 +35,7 @@ struct Store<'w, 'a> {
     view: u32,
     blocks: &'w [Block],
     out: &'w mut Vec<Stored>,
-    ahead: &'w mut Ahead,
+    ahead: &'w mut NamesAhead,
 }
 
 impl Writer<'_> {
@@ -45,7 +45,7 @@ impl Writer<'_> {
         view: View,
         parent: Option<Place>,
         blocks: &[Block],
-        ahead: &mut Ahead,
+        ahead: &mut NamesAhead,
         out: &mut Vec<Stored>,
     ) {
         // Steps behind the last name lead nowhere.
@@ -81,7 +81,7 @@ impl<'a> Store<'_, 'a> {
         let contents: Vec<Block> = self.blocks[..done].iter().map(|block| Block::step(block.content)).collect();
         let mut cursor = start;
         let mut out = Vec::with_capacity(done);
-        let ahead = &mut Ahead::of(self.writer, &contents);
+        let ahead = &mut NamesAhead::of(self.writer, &contents);
         while out.len() < done {
             let (writer, slot, view, ahead) = (&mut *self.writer, self.slot, self.view, &mut *ahead);
             let mut path = Store { writer, slot, view, blocks: &contents, out: &mut out, ahead };
@@ -118,6 +118,8 @@ impl<'a> Store<'_, 'a> {
             return self.enter(child, SegmentId::ROOT, 0, Cursor { segment: SegmentId::ROOT, offset: 0, generation: None });
         }
         let hash = core.edge(SegmentId::ROOT, 0, content);
+        // Before the lock, for which others wait.
+        self.ahead.fetch(self.writer, self.blocks, self.out.len());
         let mut shard = core.edges.lock(&core.segments.slabs, hash);
         let is = |child| core.segments.is_child(child, SegmentId::ROOT, 0, content).then_some(());
         if shard.find(is).is_some() {

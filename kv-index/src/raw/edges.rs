@@ -102,8 +102,9 @@ impl Edges {
             return;
         }
         let table = Table(self.shard(hash).descriptor.load(Ordering::Relaxed));
-        let at = hash as u32 & (table.lines() as u32).wrapping_sub(1);
-        super::prefetch::read(slabs.address(Line(table.block().0.wrapping_add(at))));
+        if let Some(last) = (table.lines() as u32).checked_sub(1) {
+            super::prefetch::read(slabs.address(Line(table.block().0.wrapping_add(hash as u32 & last))));
+        }
     }
 
     /// The children that may be the one.

@@ -35,7 +35,7 @@
 //! 10. *One writer for each worker.* Only the worker's own writer changes what its slots hold; others' may move the words.
 //! 11. *A number changes hands when it is empty*: its former owner has no word left, and the epoch rises before the next has one.
 //! 12. *Locks are taken in one order*: a worker's state; a segment, then its parent (a child that exists is never locked from its
-//!     parent); then an edges' shard, or a names' shard; then a size class, then the pool. A new child, which nobody else can have
+//!     parent); then an edges' shard, or the names' move and then a names' shard; then a size class, then the pool. A new child, which nobody else can have
 //!     locked, may be made under its parent's lock or its shard's.
 //!
 //! # Who may touch what
@@ -56,8 +56,10 @@
 //! | a mask | window, holder | holder: the worker's writer | before the word says that there is one |
 //! | a free block | window, believed by nobody | who allocated it | after the release fence of `allocate` |
 //! | an edges' shard's descriptor, entries, marks | any thread | holder of the shard's lock | entries do not move within a table |
-//! | the names' lines and counts | holder of the shard's lock | the same | no reader ever |
-//! | a worker's digests, names, list | the worker's writer; who iterates | the same | under the state's lock |
+//! | the names' lines and heads | holder of the shard's lock | the same | no reader ever |
+//! | lines of a names' array | holder of a shard that stands there; any writer, to fetch | holder of the move | no shard stands there |
+//! | where the names are settled | any writer, to fetch | holder of the move | a hint |
+//! | a worker's digests, names, roll | the worker's writer; who iterates | the same | under the state's lock |
 //! | siblings' counts | holder of the segment | the same | under a lock of their own |
 //! | the epoch, the number of workers | any thread | who adds a worker | under the roster's lock |
 //! | private slots, sizes, the lowest slab | any thread | any writer | hints and sums: nothing is concluded from them |

@@ -11,7 +11,7 @@
 //! 1. An entry's place is claimed: its segment is alive and has the name there. Whoever takes the claim back takes the entry out first,
 //!    under the segment's lock. So whoever holds the shard's lock may read the names of the places it leads to.
 //! 2. A name has at most one entry.
-//! 3. Locks are taken in the order segment, shard; or move, shard.
+//! 3. Locks are taken in the order segment, move, shard; one shard at a time.
 //! 4. A shard's buckets, in the array that its head names, are touched by the holder of its lock only.
 //! 5. While all shards stand in one array, the other is nobody's.
 

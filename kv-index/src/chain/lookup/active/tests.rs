@@ -61,10 +61,9 @@ fn set(table: &[Row; 1], worker: usize, mask: u64) {
     word.store(word.load(Ordering::Relaxed) & !(0xff << shift) | cutoff << shift, Ordering::Relaxed);
 }
 
-/// Whether a row at `cutoff` places is right: each of them was held at some moment, and the next was not.
-fn may_be(masks: &[u64], cutoff: usize) -> bool {
-    let was = |place: usize, held: u64| masks.iter().any(|mask| mask >> place & 1 == held);
-    (0..cutoff).all(|place| was(place, 1)) && (cutoff == MATCHED || was(cutoff, 0))
+/// Whether a row at `covered` places is right: at some moment so many were held from the start without a gap.
+fn may_be(masks: &[u64], covered: usize) -> bool {
+    masks.iter().any(|mask| (mask.trailing_ones() as usize).min(MATCHED) == covered)
 }
 
 /// Counts once and checks what everybody got. Whether what was read fitted together.

@@ -15,15 +15,16 @@ const SHORT: usize = BURST;
 /// How far the names of a store's blocks were fetched. Lines come while others are written, also of those places that the next
 /// segment will have.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct NamesAhead {
     /// Blocks, from the first.
     fetched: usize,
-    /// Of the last of them, what the tables take for their names.
+    /// Of the last of them, what the tables take for their names: that of a block in the slot of its number, around. Right as long as
+    /// blocks are asked for in order, all of one store, and the worker's naming does not change meanwhile.
     hashes: [u64; 2 * BURST],
 }
 
-impl Ahead {
-    /// Of a store of `blocks`.
+impl NamesAhead {
+    /// Of a store of `blocks`, or of more behind them that have no names. If there are few, fetches them all.
     #[inline]
     pub(crate) fn of(writer: &Writer<'_>, blocks: &[Block]) -> Self {
         let mut ahead = Self { fetched: 0, hashes: [0; 2 * BURST] };
@@ -37,14 +38,21 @@ impl Ahead {
     /// What the tables take for the name of the block `at`; it is fetched, and so are those after it.
     #[inline]
     pub(super) fn hash(&mut self, writer: &Writer<'_>, blocks: &[Block], at: usize) -> u64 {
-        if self.fetched <= at + BURST / 2 && self.fetched < blocks.len() {
-            self.fetch(writer, blocks, at);
-        }
-        self.hashes[at % (2 * BURST)]
+        self.fetch(writer, blocks, at);
+        let hash = self.hashes[at % (2 * BURST)];
+        debug_assert_eq!(blocks[at].name.map(|name| writer.name_word(name)), Some(hash), "blocks are asked for in order");
+        hash
     }
 
-    /// Fetches the lines of the names of the block `at` and of those after it.
+    /// Fetches the lines of the names of the block `at` and of those after it, if it is time to.
+    #[inline]
     pub(super) fn fetch(&mut self, writer: &Writer<'_>, blocks: &[Block], at: usize) {
+        if self.fetched <= at + BURST / 2 && self.fetched < blocks.len() {
+            self.fetch_burst(writer, blocks, at);
+        }
+    }
+
+    fn fetch_burst(&mut self, writer: &Writer<'_>, blocks: &[Block], at: usize) {
         self.fetched = self.fetched.max(at);
         self.fetch_to::<1>(writer, blocks, (self.fetched + BURST).min(at + 2 * BURST).min(blocks.len()));
     }
@@ -54,14 +62,16 @@ impl Ahead {
     /// on the machine of the records.
     #[inline]
     pub(super) fn fetch_again(&self, writer: &Writer<'_>, blocks: &[Block], at: usize) {
-        if blocks.len() <= SHORT {
-            let naming = &writer.state.naming;
-            for &hash in &self.hashes[at..blocks.len()] {
-                if naming.private {
-                    naming.own.prefetch(Key::of_word(hash));
-                } else {
-                    writer.core.names.prefetch::<1>(hash);
-                }
+        if blocks.len() > SHORT {
+            return;
+        }
+        let naming = &writer.state.naming;
+        let fetched = at..self.fetched.min(blocks.len()).max(at);
+        for (block, &hash) in blocks[fetched.clone()].iter().zip(&self.hashes[fetched]) {
+            match block.name {
+                None => {}
+                Some(_) if naming.private => naming.own.prefetch(Key::of_word(hash)),
+                Some(_) => writer.core.names.prefetch::<1>(hash),
             }
         }
     }
@@ -90,15 +100,20 @@ impl Writer<'_> {
     /// Fetches where a name is, or would be, in the table that it belongs to: so many lines of a shared one. What that table takes
     /// for it.
     #[inline]
-    pub(super) fn fetch_name<const LINES: usize>(&self, BlockName(name): BlockName) -> u64 {
-        let naming = &self.state.naming;
-        if naming.private {
-            let key = naming.own.key(name);
-            naming.own.prefetch(key);
-            return key.word();
+    pub(super) fn fetch_name<const LINES: usize>(&self, name: BlockName) -> u64 {
+        let word = self.name_word(name);
+        if self.state.naming.private {
+            self.state.naming.own.prefetch(Key::of_word(word));
+        } else {
+            self.core.names.prefetch::<LINES>(word);
         }
-        let hash = self.core.names.hash(name);
-        self.core.names.prefetch::<LINES>(hash);
-        hash
+        word
+    }
+
+    /// What the table that a name belongs to takes for it.
+    #[inline]
+    fn name_word(&self, BlockName(name): BlockName) -> u64 {
+        let naming = &self.state.naming;
+        if naming.private { naming.own.key(name).word() } else { self.core.names.hash(name) }
     }
 }
