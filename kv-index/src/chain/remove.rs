@@ -2,10 +2,11 @@
 
 use super::names_ahead::BURST;
 use super::naming::Naming;
-use super::own::OwnNames;
+use super::own::Key;
 use super::state::Writer;
 use crate::raw::holders::{Slot, prefix};
 use crate::raw::place::Place;
+use crate::raw::record::PLACES;
 use crate::raw::segments::{Locked, SegmentId};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{BlockName, ContentHash, Digest, Removed, View};
@@ -66,12 +67,12 @@ impl Writer<'_> {
     /// How many; none at all if that takes a closer look.
     fn remove_own(&mut self, slot: Slot, names: &[BlockName]) -> Option<usize> {
         let (core, state) = (self.core, &mut *self.state);
-        // Also of those names that stand in the next segment.
-        let fetch = |own: &OwnNames, from: usize, count: usize| {
-            names.iter().skip(from).take(count).for_each(|name| own.prefetch(own.key(name.0)));
-        };
-        fetch(&state.naming.own, 0, 2 * BURST);
-        let Some(first) = state.naming.own.find(state.naming.own.key(names[0].0)) else { return Some(0) };
+        let mut keys = [Key::of_word(0); PLACES];
+        for (key, name) in keys.iter_mut().zip(names) {
+            *key = state.naming.own.key(name.0);
+            state.naming.own.prefetch(*key);
+        }
+        let Some(first) = state.naming.own.find(keys[0]) else { return Some(0) };
         let mut segment = core.segments.lock(first.segment()).expect("a worker's places stay");
         let entry = segment.entry(slot);
         let record = segment.record();
@@ -80,11 +81,8 @@ impl Writer<'_> {
         let (mut gone, mut count, mut digest) = (0, 0, state.digests[0]);
         let Naming { own, special, .. } = &mut state.naming;
         let is_plain = |place: Place| place.segment() == first.segment() && !special.contains_key(&place);
-        for (nth, &name) in names.iter().enumerate() {
-            if nth > 0 && nth.is_multiple_of(BURST) {
-                fetch(own, nth + BURST, BURST);
-            }
-            let Some(place) = own.remove_if(own.key(name.0), is_plain) else { break };
+        for (&key, &name) in keys.iter().zip(names) {
+            let Some(place) = own.remove_if(key, is_plain) else { break };
             let content = ContentHash(contents[place.offset()].load(Ordering::Relaxed));
             digest.subtract(position + place.offset() as u32, content, name);
             gone |= place.bit();
