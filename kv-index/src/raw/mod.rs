@@ -35,8 +35,8 @@
 //! 10. *One writer for each worker.* Only the worker's own writer changes what its slots hold; others' may move the words.
 //! 11. *A number changes hands when it is empty*: its former owner has no word left, and the epoch rises before the next has one.
 //! 12. *Locks are taken in one order*: a worker's state; a segment, then its parent (a child that exists is never locked from its
-//!     parent); then an edges' shard, or the names' move and then a names' shard; then a size class, then the pool. A new child, which nobody else can have
-//!     locked, may be made under its parent's lock or its shard's.
+//!     parent); then an edges' shard, or the names' move and then a names' shard; then a size class, then the pool. A new child,
+//!     which nobody else can have locked, may be made under its parent's lock or its shard's.
 //!
 //! # Who may touch what
 //! *Window*: any thread, in a window that it checks afterwards. *Holder*: the thread that has the segment locked.
